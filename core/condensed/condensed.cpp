@@ -14,8 +14,7 @@ constexpr int torque_steps_limit = 5; // iterations in which the torque of a sto
 constexpr int halvings = 10;
 constexpr double last_motion = 1e-7;  // converged if the last correction is below it, rad or radii
 constexpr double negligible_correction = 1e-8;  // converged if the next correction would be below it
-constexpr double extrapolation_safety = 0.1;    // factor on that bound when the rate is from an earlier time step
-constexpr int rate_lifetime = 24;               // time steps for which a measured convergence rate is reused
+constexpr int convergence_lifetime = 24;        // time steps for which the measured convergence of Newton's method is reused
 constexpr double largest_open_gap = 1e-4;  // a step that leaves a larger gap of a loop or motor has failed
 constexpr double largest_singularity = 0.1;  // motion of the tips by the regularisation over that by the compliance
 constexpr double regularisation = 1e-6;  // over the compliance of the anchors: added compliance, so that rigid directions
@@ -29,7 +28,22 @@ constexpr int inverse_age = 3;               // time steps after which the facto
 constexpr double largest_kept_turn = 1e-3;   // largest correction, rad or radii
 constexpr double smallest_kept_rate = 1e-4;  // smaller contraction rates are not relied on
 constexpr double kept_rounding = 1e-11;
+constexpr double negligible_kept = 1e-9;     // accepted if the next correction would be below it: their errors add up, as rates are linear
 }  // namespace
+
+// to += a b, by blocks of 6 x 6
+static void add_product(const Matrix& a, const Matrix& b, Matrix& to) {
+    for (Eigen::Index j = 0; j < b.cols(); j += 6)
+        for (Eigen::Index i = 0; i < a.rows(); i += 6) {
+            Mat6 sum = to.block<6, 6>(i, j);
+            for (Eigen::Index k = 0; k < b.rows(); k += 6) sum += a.block<6, 6>(i, k).lazyProduct(b.block<6, 6>(k, j));
+            to.block<6, 6>(i, j) = sum;
+        }
+}
+static void add_product(const Matrix& a, const Vector& b, Vector& to) {
+    for (Eigen::Index k = 0; k < b.size(); k += 6)
+        for (Eigen::Index i = 0; i < a.rows(); i += 6) to.segment<6>(i) += a.block<6, 6>(i, k).lazyProduct(b.segment<6>(k));
+}
 
 Condensed::Condensed() = default;
 Condensed::~Condensed() = default;
@@ -53,6 +67,11 @@ void Condensed::use_passes() {
     if (!passes || interior == passes.get()) return;
     passes->read_from(sparse->system(), sparse->history(), h);
     interior = passes.get();
+}
+
+void Condensed::forget_kept() {
+    kept_use_ = {};
+    if (passes) passes->forget();
 }
 
 double Condensed::energy() const {
@@ -129,8 +148,8 @@ void Condensed::evaluate_wrenches(double fraction, double rate) {
 // Applies the correction `mu_`, scaled so that no coordinate moves by more than `largest`; returns its size before scaling.
 double Condensed::apply(double largest, const Matrix& compliance) {
     double alpha = 1;
-    moved_.noalias() = compliance * mu_;
-    moved_ += response_.drift;
+    moved_ = response_.drift;
+    add_product(compliance, mu_, moved_);
     const double size = interior->move(mu_, largest, alpha);
     for (int e = 0; e < frames() && std::isfinite(size); ++e)
         interior->lambda.segment<6>(6 * e) +=
@@ -142,7 +161,7 @@ double Condensed::apply(double largest, const Matrix& compliance) {
 bool Condensed::step() {
     if (is_stuck()) return false;
     ++steps;
-    const Step whole = fresh || order == 1 ? euler(h) : Step{h, 1.5, -2.0, 0.5};
+    const Step whole = Step::of_order(fresh ? 1 : order, h);
     const KeptUse kept_use = kept_use_;
     if (step_by_kept(whole) && accept(whole)) return true;
     if (step_by_passes(whole)) {
@@ -188,7 +207,7 @@ void Condensed::save_start() {
     start_.time = time;
     start_.fresh = fresh;
     start_.unstable_steps_left = unstable_steps_left;
-    start_.measured_rate = measured_rate;
+    start_.convergence = convergence;
     start_.interior = interior;
     interior->save(Interior::step_start);
 }
@@ -202,7 +221,7 @@ void Condensed::abandon() {
     time = start_.time;
     fresh = start_.fresh;
     unstable_steps_left = start_.unstable_steps_left;
-    measured_rate = start_.measured_rate;
+    convergence = start_.convergence;
     interior->finish(nullptr);
     interior->restore(Interior::step_start);
 }
@@ -323,18 +342,19 @@ void Condensed::compute_correction(const Step& step, bool factorise) {
     derivative_ += response_.anchor;
     for (Eigen::Index i = 0; i < n; i += 6) {
         auto own = derivative_.block<6, 6>(i, i);
-        own += 2 * turning(wrench_.segment<6>(i) - lambda().segment<6>(i));  // geometric stiffness of the wrenches that exceed lambda
+        own += turning(wrench_.segment<6>(i) - lambda().segment<6>(i));  // geometric stiffness of the wrenches that exceed lambda
         right_.segment<6>(i) = own * response_.drift.segment<6>(i);
-        if (factorise) small_.middleRows<6>(i) = (-own).lazyProduct(response_.compliance.middleRows<6>(i));
+        for (Eigen::Index j = 0; factorise && j < n; j += 6)
+            small_.block<6, 6>(i, j) = (-own).lazyProduct(response_.compliance.block<6, 6>(i, j));
     }
     mu_ = response_.force - response_.inertia.col(n);
     mu_ += soft_.cwiseProduct(wrench_ - lambda() + right_);
-    if (!response_.whole) mu_.noalias() += response_.left * right_;
+    if (!response_.whole) add_product(response_.left, right_, mu_);
     if (factorise) {
         small_.diagonal().array() += 1;
         projected_ = response_.inertia.leftCols(n);
         projected_ += soft_.asDiagonal() * small_;
-        if (!response_.whole) projected_.noalias() += response_.left * small_;
+        if (!response_.whole) add_product(response_.left, small_, projected_);
         factors_.compute(projected_);
     }
     factors_.solve_in_place(mu_);
@@ -391,7 +411,7 @@ bool Condensed::step_by_kept(const Step& step) {
         if (k > 0) kept_use_.rate = size / last / kept_use_.age;
         const double rate = std::max(smallest_kept_rate, kept_use_.rate * kept_use_.age);  // the tangent changes about linearly with time
         const bool known = k > 0 || !passes->touches_stop();  // a stop that is met or left changes the rate
-        if (size < kept_rounding || (known && rate * size < extrapolation_safety * negligible_correction)) {
+        if (size < kept_rounding || (known && rate * size < negligible_kept)) {
             if (k > 0 && frames() == 1) end_run();  // the columns of one end effector cost no more than a second iteration
             return true;
         }
@@ -427,13 +447,13 @@ Condensed::Outcome Condensed::solve(const Step& step, Start start) {
         interior->step_in_torque = false;
         if (!(size < largest_turn)) break;
         tangent = size < small_motion && size < 0.1 * last ? Tangent::kept : Tangent::renewed;
-        // estimate of the next correction, with the convergence rate size / last or that of an earlier time step
-        const double next = k > 0 ? size * size / last : usual ? measured_rate.of(size) / extrapolation_safety : INFINITY;
+        // estimate of the next correction, with the contraction rate size / last or the quadratic convergence of an earlier time step
+        const double next = k > 0 ? size * size / last : usual ? convergence.second_correction(size) : INFINITY;
         const bool done = size < last_motion || next < negligible_correction;
         if (k == 1 && usual)
-            measured_rate = {size / last, last, rate_lifetime};
-        else if (k == 0 && done && measured_rate.left > 0)
-            --measured_rate.left;
+            convergence = {size / (last * last), convergence_lifetime};
+        else if (k == 0 && done && convergence.left > 0)
+            --convergence.left;
         last = size;
         if (!done) continue;
         if (stable()) return Outcome::stable;

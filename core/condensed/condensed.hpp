@@ -167,11 +167,11 @@ class SparseInterior : public Interior {
     } saved_[2];           // by `Moment`
 };
 
-// Convergence rate measured in an earlier step: the second correction was `rate` times the first, whose size was `first`.
-struct MeasuredRate {
-    double rate = 0, first = 1;
+// Convergence of Newton's method measured in an earlier step: its second correction was `factor` times the square of the first.
+struct MeasuredConvergence {
+    double factor = 0;
     int left = 0;  // time steps for which it is still used
-    double of(double size) const { return left > 0 ? rate * size * std::max(1.0, size / first) : INFINITY; }
+    double second_correction(double first) const { return left > 0 ? factor * first * first : INFINITY; }
 };
 
 class PassesInterior;
@@ -186,7 +186,7 @@ class Condensed : public Participant {
     Interior* interior = nullptr;            // the one of them that has the present state
     void use_passes();                       // copies the state to the passes, if they cover the mechanism
     void use_sparse();                       // copies it to the sparse solver
-    void forget_kept() { kept_use_ = {}; }  // the next step computes its own tangent
+    void forget_kept();                      // the next step depends on the state only
     double h = 0, time = 0;
     int order = 1;
     bool fresh = true;                // no equidistant history: the next step is backward Euler
@@ -194,7 +194,7 @@ class Condensed : public Participant {
     int singular_steps = 0;           // successive time steps that ended at a singular pose of the interior
     long long steps = 0, iterations = 0, tangents = 0, divisions = 0, snaps = 0;
     Vector lambda_before;
-    MeasuredRate measured_rate;
+    MeasuredConvergence convergence;
 
     double length = 1;                // the mechanism's radius
 
@@ -296,7 +296,7 @@ class Condensed : public Participant {
         double time = 0;
         bool fresh = true;
         int unstable_steps_left = 0;
-        MeasuredRate measured_rate;
+        MeasuredConvergence convergence;
         Interior* interior = nullptr;
     } start_;                         // state at the start of a step
     bool begun_ = false;

@@ -1,6 +1,5 @@
-// The columns of B and the projections of the equation of motion onto them, eight right-hand sides at a time.
+// The columns of B and the projections of the equation of motion onto them: for each tip six right-hand sides at a time.
 #include <algorithm>
-#include <type_traits>
 
 #include "condensed/condensed_passes.hpp"
 #include "engine/articulated_exact.hpp"
@@ -8,264 +7,216 @@
 namespace supple {
 
 namespace {
-template <class Call>
-void with_groups(int groups, Call call) {  // call(constant)
-    static_assert(PassesInterior::most_columns == 6);
-    switch (groups) {
-        case 1: return call(std::integral_constant<int, 1>{});
-        case 2: return call(std::integral_constant<int, 2>{});
-        case 3: return call(std::integral_constant<int, 3>{});
-        case 4: return call(std::integral_constant<int, 4>{});
-        case 5: return call(std::integral_constant<int, 5>{});
-        default: return call(std::integral_constant<int, 6>{});
-    }
+SUPPLE_INLINE const double* numbers(const Eight& of) { return reinterpret_cast<const double*>(&of); }
+
+SUPPLE_INLINE Eight times(const double* by, const Eight* of) {
+    return (by[0] * of[0] + by[1] * of[1]) + (by[2] * of[2] + by[3] * of[3]) + (by[4] * of[4] + by[5] * of[5]);
 }
 
+// sum of left right^T
+Mat6 sum_of_products(const Eight* left, const Eight* right, int count) {
+    Eight rows[6] = {};
+    for (int i = 0; i < count; ++i) {
+        const double* by = numbers(left[i]);
+        const Eight with = right[i];
+        for (int r = 0; r < 6; ++r) rows[r] += by[r] * with;
+    }
+    Mat6 sum;
+    for (int r = 0; r < 6; ++r) sum.row(r) = first_six(rows[r]);
+    return sum;
+}
 }  // namespace
 
+// B: the responses to unit wrenches on the tips, in their own axes. For trees only the pass inward, `carry` makes the other.
 void PassesInterior::compute_columns() {
-    if (tie_rows_ > 0) return solve_columns();
-    with_groups(groups_, [&](auto k) { start_columns<k()>(); });
-}
-
-void PassesInterior::compute_motion_by_coordinates(const Matrix& wrenches) {
-    with_groups(groups_, [&](auto k) { compute_motion_by_coordinates<k()>(wrenches); });
-}
-
-void PassesInterior::project(const Step& step, bool fresh, Response& response) {
-    with_groups(groups_, [&](auto k) { project<k()>(step, fresh, response); });
-}
-
-// The tangent of motion of each coordinate, projected onto the basis: with V the sum of t (s^T Gc + ad(s)^T D) over the coordinates
-// that a joint carries, V s + (xi_parent^T Gc s) + t k, where t and xi_parent are of the basis and k is the slope of dampers and
-// armatures. The tips' wrenches are part of V.
-template <int K>
-void PassesInterior::compute_motion_by_coordinates(const Matrix& wrenches) {
     const int n = static_cast<int>(nodes_.size());
-    const std::vector<Eight>& onto_all = basis();
-    for (int i : joined_) std::fill_n(&twists_[i * 6 * K], 6 * K, every(0.0));  // sums of V
-    for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Matrix by_twist = wrenches.middleCols<6>(6 * e) * adjoint(about_origin(static_cast<int>(e)).inverse());
-        for (Eigen::Index row = 0; row < by_twist.rows(); ++row)
-            for (int r = 0; r < 6; ++r)
-                twists_[(tip_node(static_cast<int>(e)) * 6 + r) * K + row / width][row % width] -= by_twist(row, r);
-    }
-    Eight V[6][K] = {};
-    for (int i = n - 1; i >= 0; --i) {
-        const unsigned char flags = flags_[i];
-        if (!(flags & chained) || flags & joins)
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k < K; ++k) {
-                    if (!(flags & chained)) V[r][k] = every(0.0);
-                    if (flags & joins) V[r][k] += twists_[(i * 6 + r) * K + k];
-                }
-        if (nodes_[i].size == 1) {
-            alignas(64) double s[width];
-            store(s, eliminated_[i].screw);
-            for (int k = 0; k < K; ++k) {
-                const Eight& onto = onto_all[i * K + k];
-                Eight sum = behind_[i * K + k] + resists_[i] * onto;
-                for (int r = 0; r < 6; ++r) {
-                    V[r][k] += terms_[i].left[r] * onto;
-                    sum += s[r] * V[r][k];
-                }
-                motion_by_coordinate_[i * K + k] = sum;
-            }
-        }
-        if (flags & branches && !(flags & rooted))
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k < K; ++k) twists_[(nodes_[i].parent * 6 + r) * K + k] += V[r][k];
-    }
-}
-
-// The pass inward of unit wrenches on the tips of a tree, in the tips' own axes. `project` completes B in its pass outward.
-template <int K>
-void PassesInterior::start_columns() {
-    const int n = static_cast<int>(nodes_.size());
-    for (int i : joined_) std::fill_n(&twists_[i * 6 * K], 6 * K, every(0.0));  // sums of wrenches, negative
-    for (std::size_t e = 0; e < tips.size(); ++e) {
-        const int node = tip_node(static_cast<int>(e));
-        const Mat6 wrenches = adjoint(about_origin(static_cast<int>(e)).inverse()).transpose();
-        for (int r = 0; r < 6; ++r)
+    for (int e = 0; e < count(); ++e) {
+        const Mat6& wrenches = to_tip_[e] = adjoint(about_origin(e).inverse());  // rows
+        if (tie_rows_ > 0) {
+            on_any_path_.assign(n, 1);
+            ContactRow rows[6];
             for (int c = 0; c < 6; ++c) {
-                const int column = 6 * static_cast<int>(e) + c;
-                twists_[(node * 6 + r) * K + column / width][column % width] -= wrenches(r, c);
+                rows[c].node = tip_node(e);
+                rows[c].wrench = wrenches.row(c);
             }
-    }
-    Eight right[6][K] = {};
-    for (int i = n - 1; i >= 0; --i) {
-        const unsigned char flags = flags_[i];
-        if (!on_tip_path_[i]) {
-            std::fill_n(&columns_[i * K], K, every(0.0));
+            solve_eight(rows, 6);
+            for (int i = 0; i < n; ++i)
+                if (nodes_[i].size == 1) columns_[e * stride_ + i] = responses_->turn[i];
+            std::copy_n(responses_->tie.data(), tie_rows_, &tie_columns_[e * tie_rows_]);
             continue;
         }
-        const bool chain = flags & chained && on_tip_path_[i + 1];
-        if (!chain || flags & joins)
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k < K; ++k) {
-                    if (!chain) right[r][k] = every(0.0);
-                    if (flags & joins) right[r][k] += twists_[(i * 6 + r) * K + k];
-                }
-        if (nodes_[i].size == 1) {
+        Eight right[6];
+        for (int r = 0; r < 6; ++r) right[r] = six_lanes(-wrenches.col(r));
+        for (int i = tip_node(e); i >= 0; i = nodes_[i].parent) {
             const Eliminated& out = eliminated_[i];
-            alignas(64) double s[width], u[width];
-            store(s, out.screw);
-            store(u, out.upart);
-            for (int k = 0; k < K; ++k) {
-                const Eight rho = (s[0] * right[0][k] + s[1] * right[1][k]) + (s[2] * right[2][k] + s[3] * right[3][k]) +
-                                  (s[4] * right[4][k] + s[5] * right[5][k]);
-                columns_[i * K + k] = out.inverse * rho;
-                if (out.inverse != 0)
-                    for (int r = 0; r < 6; ++r) right[r][k] -= u[r] * rho;
-            }
+            if (nodes_[i].size == 0) continue;
+            const Eight rho = times(numbers(out.screw), right);
+            path_columns_[e * stride_ + i] = out.inverse * rho;
+            if (out.inverse == 0) continue;
+            const double* u = numbers(out.upart);
+            for (int r = 0; r < 6; ++r) right[r] -= u[r] * rho;
         }
-        if (flags & branches && !(flags & rooted))
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k < K; ++k) twists_[(nodes_[i].parent * 6 + r) * K + k] += right[r][k];
     }
 }
 
-// B: the responses to unit wrenches on the tips, in their own axes.
-void PassesInterior::solve_columns() {
-    const int n = static_cast<int>(nodes_.size()), columns = static_cast<int>(lambda.size());
-    unit_wrenches_.resize(columns);
-    for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Pose at = about_origin(static_cast<int>(e));
-        for (int c = 0; c < 6; ++c) {
-            ContactRow& row = unit_wrenches_[6 * e + c];
-            row.node = tip_node(static_cast<int>(e));
-            row.wrench = in_world(at, Vec6::Unit(c));
-        }
-    }
-    on_any_path_.assign(n, 1);
-    for (int k = 0; k < groups_; ++k) {
-        solve_eight(&unit_wrenches_[width * k], std::min(width, columns - width * k));
-        for (int i = 0; i < n; ++i)
-            if (nodes_[i].size == 1) columns_[i * groups_ + k] = responses_->turn[i];
-        for (int r = 0; r < tie_rows_; ++r) tie_columns_[r * groups_ + k] = responses_->tie[r];
-    }
-}
-
-// From the world outward: the residuals of balance and motion projected onto the basis (B of the step's first tangent), the
-// tangent of motion between the basis and the present B (`fresh`) or the correction to balance, and the twists of the tips.
-template <int K>
-void PassesInterior::project(const Step& step, bool fresh, Response& response) {
-    const int n = static_cast<int>(nodes_.size()), rows = static_cast<int>(lambda.size());
-    const bool has_basis = has_first_;
-    const std::vector<Eight>& onto_all = basis();
-    Eight now[6][K] = {}, first[6][K] = {}, force[K] = {}, drift[K] = {};
-    Eight inertia[width * K][K] = {};
-    Eight eta = every(0.0);
-    eta[6] = 1;
-    const Eight start = eta;
-    const bool corrected = tie_rows_ > 0;  // else this pass computes the corrections
-    auto times = [&](const double* by, const Eight (*of)[K], int k) {
-        return (by[0] * of[0][k] + by[1] * of[1][k]) + (by[2] * of[2][k] + by[3] * of[3][k]) + (by[4] * of[4][k] + by[5] * of[5][k]);
-    };
+// From the world outward for one tip: the twists xi of all nodes by the columns, m.xi_parent into `behind_`, and half of the tangent of motion times
+// the columns, m.xi_parent + t (m.s + k) / 2, into `ahead`. `solve`: also the columns of a tree. `twists`: of the tips in their own axes, (6e, 6).
+template <bool solve>
+void PassesInterior::carry(int e, Eight* columns, Eight* ahead, Matrix& twists) {
+    const int n = static_cast<int>(nodes_.size());
+    const Eight* inward = &path_columns_[e * stride_];
+    Eight* behind = &behind_[e * stride_];
+    Eight xi[6] = {};
     for (int i = 0; i < n; ++i) {
         const unsigned char flags = flags_[i];
         if (flags & (rooted | branches))
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k < K; ++k) {
-                    const int at = flags & rooted ? 0 : (nodes_[i].parent * 6 + r) * K + k;
-                    now[r][k] = flags & rooted ? every(0.0) : twists_[at];
-                    first[r][k] = flags & rooted ? every(0.0) : first_twists_[at];
-                }
+            for (int r = 0; r < 6; ++r) xi[r] = flags & rooted ? every(0.0) : twists_[nodes_[i].parent * 6 + r];
+        if (nodes_[i].size == 1) {
+            const Eliminated& out = eliminated_[i];
+            if (solve) columns[i] = out.inverse == 0 ? every(0.0) : -(inward[i] + times(numbers(out.part), xi));
+            const Eight turn = columns[i];
+            const double *m = numbers(inertia_[i]), *s = numbers(out.screw);
+            behind[i] = times(m, xi);
+            ahead[i] = behind[i] + (0.5 * m[7]) * turn;
+            for (int r = 0; r < 6; ++r) xi[r] += s[r] * turn;
+        }
+        if (flags & joins)
+            for (int r = 0; r < 6; ++r) twists_[i * 6 + r] = xi[r];
+    }
+    for (int f = 0; f < count(); ++f) {
+        Mat6 rows;
+        for (int r = 0; r < 6; ++r) rows.row(r) = first_six(twists_[tip_node(f) * 6 + r]);
+        twists.block<6, 6>(6 * f, 6 * e) = to_tip_[f].lazyProduct(rows);
+    }
+}
+
+// The tangent of motion between the basis (B of the step's first tangent) and the present B, and the twists of the tips by both.
+void PassesInterior::project_columns(Response& response) {
+    const int n = static_cast<int>(nodes_.size());
+    for (int e = 0; e < count(); ++e) {
+        Eight *columns = &columns_[e * stride_], *ahead = &ahead_[e * stride_];
+        tie_rows_ > 0 ? carry<false>(e, columns, ahead, response.compliance) : carry<true>(e, columns, ahead, response.compliance);
+        if (has_first_) carry<false>(e, &first_[e * stride_], &first_ahead_[e * stride_], left_);
+        auto own = response.anchor.block<6, 6>(6 * e, 6 * e);
+        own = turning(lambda.segment<6>(6 * e));
+        own.diagonal() += boost_ * anchor.segment<6>(6 * e);
+    }
+    if (has_first_) response.left = left_.transpose();
+    else response.left = response.compliance;  // symmetric
+    // half of it, and the transposed other half, which is the same half if B is the basis
+    for (int e = 0; e < count(); ++e)
+        for (int f = 0; f < count(); ++f) {
+            Mat6 half = sum_of_products(&basis()[e * stride_], &ahead_[f * stride_], n);
+            if (has_first_) half += sum_of_products(&columns_[f * stride_], &first_ahead_[e * stride_], n).transpose();
+            response.inertia.block<6, 6>(6 * e, 6 * f) = half;
+        }
+    for (int e = 0; e < count() && !has_first_; ++e)
+        for (int f = 0; f <= e; ++f) {
+            auto block = response.inertia.block<6, 6>(6 * e, 6 * f);
+            const Mat6 whole = Mat6(block) + Mat6(response.inertia.block<6, 6>(6 * f, 6 * e)).transpose();
+            block = whole;
+            response.inertia.block<6, 6>(6 * f, 6 * e) = whole.transpose();
+        }
+}
+
+// From the world outward: the residual of motion and its tangent along the correction to balance, projected onto the basis; for trees also that
+// correction.
+void PassesInterior::project_corrections(Response& response) {
+    const int n = static_cast<int>(nodes_.size());
+    Eight eta = every(0.0);
+    eta[6] = 1;
+    const Eight start = eta;
+    for (int i = 0; i < n; ++i) {
+        const unsigned char flags = flags_[i];
         if (flags & rooted)
             eta = start;
         else if (flags & branches)
             eta = outward_[nodes_[i].parent];
         if (nodes_[i].size == 1) {
-            const CoordinateTerms& terms = terms_[i];
-            alignas(64) double s[width];
-            store(s, eliminated_[i].screw);
-            Eight* turn = &columns_[i * K];
-            const Eight* onto = &onto_all[i * K];
-            if (fresh && tie_rows_ == 0) {
-                alignas(64) double part[width];
-                store(part, eliminated_[i].part);
-                const bool locked = eliminated_[i].inverse == 0;
-                for (int k = 0; k < K; ++k) turn[k] = locked ? every(0.0) : -(turn[k] + times(part, now, k));
-            }
-            alignas(64) Eight behind[K];
-            if (!corrected) {
-                const double by = sum(eliminated_[i].part * eta);
-                (eliminated_[i].inverse == 0 ? rho_[i] : correction_[i]) = eliminated_[i].inverse == 0 ? by : -by;
-            }
-            const double correction = correction_[i];
-            eta += correction * eliminated_[i].screw;
-            const double ahead_drift = sum(load(terms.left) * eta) + resists_[i] * correction;
-            for (int k = 0; k < K; ++k) {
-                behind[k] = times(terms.right, has_basis ? first : now, k);
-                if (fresh) behind_[i * K + k] = behind[k];
-                force[k] -= motion_[i] * onto[k];
-                drift[k] += ahead_drift * onto[k] + correction * behind[k];
-            }
-            if (fresh || !has_basis)
-                for (int k = 0; k < K; ++k)
-                    for (int r = 0; r < 6; ++r) now[r][k] += s[r] * turn[k];
-            if (has_basis)
-                for (int k = 0; k < K; ++k)
-                    for (int r = 0; r < 6; ++r) first[r][k] += s[r] * onto[k];
-            if (fresh) {
-                const double *by = reinterpret_cast<const double*>(onto), *carries = reinterpret_cast<const double*>(behind);
-                for (int k = 0; k < K; ++k) {
-                    const Eight ahead = times(terms.left, now, k) + resists_[i] * turn[k];
-                    for (int r = 0; r < rows; ++r) inertia[r][k] += by[r] * ahead + carries[r] * turn[k];
-                }
-            }
+            const Eliminated& out = eliminated_[i];
+            double correction = correction_[i];
+            if (tie_rows_ == 0 && out.inverse == 0) rho_[i] = sum(out.part * eta);
+            if (tie_rows_ == 0 && out.inverse != 0) correction_[i] = correction = -sum(out.part * eta);
+            along_[i] = sum(inertia_[i] * eta) + inertia_[i][7] * correction;
+            eta += correction * out.screw;
         }
-        if (flags & joins)
-            for (int r = 0; r < 6; ++r)
-                for (int k = 0; k < K; ++k) {
-                    twists_[(i * 6 + r) * K + k] = now[r][k];
-                    first_twists_[(i * 6 + r) * K + k] = first[r][k];
-                }
         if (flags & (joins | fronted)) outward_[i] = eta;
     }
-    for (int r = 0; r < rows; ++r) {
-        response.force[r] = force[r / width][r % width];
-        response.inertia(r, rows) = drift[r / width][r % width];
-        for (int c = 0; fresh && c < rows; ++c) response.inertia(r, c) = inertia[r][c / width][c % width];
-    }
-    add_coupling_dampers(step, fresh, response);
-    for (std::size_t e = 0; e < tips.size(); ++e) {
-        const int node = tip_node(static_cast<int>(e));
-        const Mat6 Ad = adjoint(about_origin(static_cast<int>(e)).inverse());
-        response.drift.segment<6>(6 * e) = in_frame(about_origin(static_cast<int>(e)), outward_[node]);
-        if (!fresh) continue;
-        auto own = response.anchor.block<6, 6>(6 * e, 6 * e);
-        own = turning(lambda.segment<6>(6 * e));
-        own.diagonal() += boost_ * anchor.segment<6>(6 * e);
-        auto columns = [&](const std::vector<Eight>& of, int c) {
-            Vec6 twist;
-            for (int r = 0; r < 6; ++r) twist[r] = of[(node * 6 + r) * K + c / width][c % width];
-            return Vec6(Ad * twist);
-        };
-        for (int c = 0; c < rows; ++c) {
-            response.compliance.col(c).segment<6>(6 * e) = columns(twists_, c);
-            if (has_basis) response.left.row(c).segment<6>(6 * e) = columns(first_twists_, c).transpose();
+    const Eigen::Index last = lambda.size();
+    for (int e = 0; e < count(); ++e) {
+        const Eight *onto = &basis()[e * stride_], *behind = &behind_[e * stride_];
+        Eight force = every(0.0), drift = every(0.0);
+        for (int i = 0; i < n; ++i) {
+            force -= motion_[i] * onto[i];
+            drift += along_[i] * onto[i] + correction_[i] * behind[i];
         }
+        response.force.segment<6>(6 * e) = first_six(force);
+        response.inertia.col(last).segment<6>(6 * e) = first_six(drift);
     }
-    if (fresh && !has_basis) response.left = response.compliance.transpose();
+}
+
+// The projections of motion onto the basis, and the twists of the tips.
+void PassesInterior::project(const Step& step, bool fresh, Response& response) {
+    if (fresh) project_columns(response);
+    project_corrections(response);
+    add_coupling_dampers(step, fresh, response);
+    for (int e = 0; e < count(); ++e) response.drift.segment<6>(6 * e) = in_frame(about_origin(e), outward_[tip_node(e)]);
 }
 
 void PassesInterior::add_coupling_dampers(const Step& step, bool fresh, Response& response) {
-    const int rows = static_cast<int>(lambda.size());
+    const Eigen::Index rows = lambda.size();
     for (const Coupling& c : couplings_) {
         if (c.damping == 0) continue;
-        Vector along = Vector::Zero(rows), length = Vector::Zero(rows + 1);
-        for (std::size_t i = 0; i < c.nodes.size(); ++i) {
-            const int node = c.nodes[i];
-            for (int r = 0; r < rows; ++r) {
-                along[r] += c.coefficients[i] * basis()[node * groups_ + r / width][r % width];
-                length[r] += c.coefficients[i] * columns_[node * groups_ + r / width][r % width];
-            }
-            length[rows] += c.coefficients[i] * correction_[node];
+        const Vector along = length_by_columns(c, basis());
+        double length = 0, slope;
+        for (std::size_t i = 0; i < c.nodes.size(); ++i) length += c.coefficients[i] * correction_[c.nodes[i]];
+        coupling_drag(c, step, slope);
+        response.inertia.col(rows) += (slope * length) * along;
+        if (fresh) response.inertia.leftCols(rows) += slope * along * length_by_columns(c, columns_).transpose();
+    }
+}
+
+Vector PassesInterior::length_by_columns(const Coupling& c, const std::vector<Eight>& columns) const {
+    Vector length = Vector::Zero(lambda.size());
+    for (int e = 0; e < count(); ++e)
+        for (std::size_t i = 0; i < c.nodes.size(); ++i) length.segment<6>(6 * e) += c.coefficients[i] * first_six(columns[e * stride_ + c.nodes[i]]);
+    return length;
+}
+
+// The tangent of motion of each coordinate, projected onto the basis: with V the sum of t m over the coordinates beyond it,
+// V s + m.xi_parent + t (m.s + k), where t and xi_parent are of the basis. The tips' wrenches are part of V.
+void PassesInterior::compute_motion_by_coordinates(const Step& step, const Matrix& wrenches) {
+    const int n = static_cast<int>(nodes_.size());
+    for (int e = 0; e < count(); ++e) {
+        const Eight *onto = &basis()[e * stride_], *behind = &behind_[e * stride_];
+        Eight* motion = &motion_by_coordinate_[e * stride_];
+        for (int i : joined_) std::fill_n(&twists_[i * 6], 6, every(0.0));  // sums of V
+        for (int f = 0; f < count(); ++f) {
+            const Mat6 by_twist = wrenches.block<6, 6>(6 * e, 6 * f) * to_tip_[f];
+            for (int r = 0; r < 6; ++r) twists_[tip_node(f) * 6 + r] -= six_lanes(by_twist.col(r));
         }
-        double by;
-        coupling_drag(c, step, by);
-        for (int k = fresh ? 0 : rows; k <= rows; ++k) response.inertia.col(k) += (by * length[k]) * along;
+        Eight V[6] = {};
+        for (int i = n - 1; i >= 0; --i) {
+            const unsigned char flags = flags_[i];
+            for (int r = 0; r < 6; ++r) {
+                if (!(flags & chained)) V[r] = every(0.0);
+                if (flags & joins) V[r] += twists_[i * 6 + r];
+            }
+            if (nodes_[i].size == 1) {
+                const double* m = numbers(inertia_[i]);
+                motion[i] = behind[i] + m[7] * onto[i] + times(numbers(eliminated_[i].screw), V);
+                for (int r = 0; r < 6; ++r) V[r] += m[r] * onto[i];
+            }
+            if (flags & branches && !(flags & rooted))
+                for (int r = 0; r < 6; ++r) twists_[nodes_[i].parent * 6 + r] += V[r];
+        }
+        for (const Coupling& c : couplings_) {
+            if (c.damping == 0) continue;
+            double slope;
+            coupling_drag(c, step, slope);
+            const Eight along = slope * six_lanes(length_by_columns(c, basis()).segment<6>(6 * e));
+            for (std::size_t i = 0; i < c.nodes.size(); ++i) motion[c.nodes[i]] += c.coefficients[i] * along;
+        }
     }
 }
 

@@ -65,7 +65,7 @@ class CondensedCore {
         engine.set_state(q, lambda, mu);
         model.set.lambda = model.lambda_before = Eigen::Map<const Vector>(wrenches.data(), wrenches.size());
         start();
-        model.measured_rate = {};
+        model.convergence = {};
         model.unstable_steps_left = 0;
         model.singular_steps = 0;
         model.fresh = true;
@@ -87,9 +87,8 @@ class CondensedCore {
     NumpyArray state() {
         model.use_passes();
         model.forget_kept();  // it is not part of the state
-        const MeasuredRate& measured_rate = model.measured_rate;
-        std::vector<double> flat{model.fresh ? 1.0 : 0.0, static_cast<double>(model.unstable_steps_left), measured_rate.rate, measured_rate.first,
-                                 static_cast<double>(measured_rate.left)};
+        std::vector<double> flat{model.fresh ? 1.0 : 0.0, static_cast<double>(model.unstable_steps_left), model.convergence.factor,
+                                 static_cast<double>(model.convergence.left)};
         for (const Vector* each : {&std::as_const(model.set.lambda), &std::as_const(model.lambda_before)})
             flat.insert(flat.end(), each->data(), each->data() + each->size());
         if (model.passes) {
@@ -110,9 +109,9 @@ class CondensedCore {
         model.forget_kept();
         model.fresh = *at++ != 0;
         model.unstable_steps_left = static_cast<int>(*at++);
-        model.measured_rate = {at[0], at[1], static_cast<int>(at[2])};
+        model.convergence = {at[0], static_cast<int>(at[1])};
         model.singular_steps = 0;
-        at += 3;
+        at += 2;
         for (Vector* each : {&model.set.lambda, &model.lambda_before}) {
             *each = Eigen::Map<const Vector>(at, n);
             at += n;
@@ -121,7 +120,7 @@ class CondensedCore {
             model.passes->set_flat(at);
             model.interior = model.passes.get();
         } else {
-            engine.set_history(at, flat.size() - 5 - 2 * n);
+            engine.set_history(at, flat.size() - 4 - 2 * n);
         }
         update();
     }

@@ -10,6 +10,7 @@ namespace supple {
 namespace {
 constexpr Step statics{1, 0, 0, 0};     // differences of statics: all rates are zero
 constexpr double largest_disturbance = 1e-8;  // by the removal of redundant multipliers, rad or radii
+constexpr int longest_boost = 32;       // most time steps for which stiffer anchors are kept
 constexpr int removal_period = 4;       // time steps between removals of redundant multipliers
 constexpr double largest_jump = 0.5;    // of a motor within a step, rad or radii; beyond it, motors move in parts
 
@@ -22,8 +23,8 @@ SUPPLE_INLINE void spread(Eight* columns, To to) {
 }  // namespace
 
 PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set), Articulated(system) {
-    groups_ = (6 * static_cast<int>(tips.size()) + width - 1) / width;
     if (*uncovered()) return;
+    stride_ = width * blocks_;
     count_inertia_ = true;
     symmetric_ = flexible_.empty();
     second_outward_.resize(nodes_.size());
@@ -44,15 +45,16 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
     on_tip_path_.assign(n, 0);
     for (std::size_t e = 0; e < tips.size(); ++e)
         for (int i = tip_node(static_cast<int>(e)); i >= 0 && !on_tip_path_[i]; i = nodes_[i].parent) on_tip_path_[i] = 1;
-    columns_.assign(width * blocks_ * groups_, Eight{});
-    first_ = kept_columns_ = behind_ = motion_by_coordinate_ = columns_;
-    tie_columns_.assign(tie_rows_ * groups_, Eight{});
+    columns_.assign(stride_ * count(), Eight{});
+    first_ = path_columns_ = ahead_ = first_ahead_ = kept_columns_ = behind_ = motion_by_coordinate_ = columns_;
+    to_tip_.resize(count());
+    left_.setZero(6 * count(), 6 * count());
+    tie_columns_.assign(tie_rows_ * count(), Eight{});
     kept_tie_columns_ = tie_columns_;
-    terms_.resize(width * blocks_);
-    for (auto* each : {&motion_, &resists_, &move_}) each->assign(width * blocks_, 0.0);
+    inertia_.assign(stride_, Eight{});
+    for (auto* each : {&motion_, &move_, &along_}) each->assign(stride_, 0.0);
     carried_.resize(n);
-    twists_.assign(n * 6 * groups_, Eight{});
-    first_twists_ = twists_;
+    twists_.assign(n * 6, Eight{});
     projected_ = std::make_unique<Solution<OneColumn>>();
     soft_scale_ = system.stiffness_scale;
 }
@@ -63,7 +65,7 @@ const char* PassesInterior::uncovered() const {
     if (*uncovered_) return uncovered_;
     if (!balls_.empty()) return "a ball joint";
     if (!bushings_.empty()) return "a bushing that closes a loop";
-    return groups_ > most_columns ? "too many end effectors" : "";
+    return count() > most_tips ? "too many end effectors" : "";
 }
 
 void PassesInterior::read_from(const System& system, const History& history, double h) {
@@ -116,10 +118,18 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
         has_first_ = true;
     }
     if (fresh) {
-        for (double boost : {1.0, anchor_boost}) {  // stiffer anchors if the tangent has negative eigenvalues otherwise
+        // Stiffer anchors if the tangent has negative eigenvalues otherwise. Where successive time steps need them, they come first in more
+        // and more of the time steps that follow.
+        const bool tried = tangent == Tangent::first && ++since_boost_ >= boost_lifetime_;
+        if (tried) boost_ = 1;
+        for (double boost : {boost_, anchor_boost}) {
             set_anchors(boost);
             inward<false, true, true>(statics);
-            if (negative_ == 0) break;
+            if (negative_ == 0 || boost == anchor_boost) break;
+        }
+        if (tried) {
+            boost_lifetime_ = boost_ == 1 ? 0 : std::clamp(2 * boost_lifetime_, 1, longest_boost);
+            since_boost_ = 0;
         }
         response.negative = negative_;
     } else {
@@ -131,7 +141,7 @@ bool PassesInterior::respond(Tangent tangent, const Step* step, Response& respon
     if (fresh) compute_columns();
     fresh ? evaluate_motion<true>(*step) : evaluate_motion<false>(*step);
     project(*step, fresh, response);
-    return response.drift.allFinite() && response.compliance.allFinite() && response.force.allFinite();
+    return std::isfinite(response.drift.sum() + response.force.sum());
 }
 
 bool PassesInterior::respond_by_kept(Tangent tangent, const Step& step, Response& response) {
@@ -154,12 +164,10 @@ bool PassesInterior::respond_by_kept(Tangent tangent, const Step& step, Response
         for (std::size_t i = 0; i < nodes_.size(); ++i) projected_->turn[i] = motion_[i];
         substitute(*projected_, false, nullptr, on_tip_path_.data());
     }
-    Eight sums[most_columns] = {};
-    for (std::size_t i = 0; i < nodes_.size(); ++i)
-        for (int k = 0; k < groups_; ++k) sums[k] += correction_[i] * motion_by_coordinate_[i * groups_ + k];
-    const Eigen::Index rows = lambda.size();
-    for (Eigen::Index r = 0; r < rows; ++r) response.inertia(r, rows) = sums[r / width][r % width];
     for (std::size_t e = 0; e < tips.size(); ++e) {
+        Eight along = every(0.0);
+        for (std::size_t i = 0; i < nodes_.size(); ++i) along += correction_[i] * motion_by_coordinate_[e * stride_ + i];
+        response.inertia.col(lambda.size()).segment<6>(6 * e) = first_six(along);
         const int node = tip_node(static_cast<int>(e));
         const Pose at = about_origin(static_cast<int>(e));
         response.drift.segment<6>(6 * e) = in_frame(at, outward_[node]);
@@ -175,18 +183,7 @@ bool PassesInterior::keep_projection(const Step& step, const Matrix& wrenches) {
     if (boost_ != 1) return false;
     kept_columns_ = columns_;
     kept_tie_columns_ = tie_columns_;
-    compute_motion_by_coordinates(wrenches);
-    for (const Coupling& c : couplings_) {
-        if (c.damping == 0) continue;
-        double slope;
-        coupling_drag(c, step, slope);
-        for (int k = 0; k < groups_; ++k) {
-            Eight along = every(0.0);
-            for (std::size_t i = 0; i < c.nodes.size(); ++i) along += c.coefficients[i] * basis()[c.nodes[i] * groups_ + k];
-            for (std::size_t i = 0; i < c.nodes.size(); ++i)
-                motion_by_coordinate_[c.nodes[i] * groups_ + k] += (slope * c.coefficients[i]) * along;
-        }
-    }
+    compute_motion_by_coordinates(step, wrenches);
     return true;
 }
 
@@ -231,15 +228,14 @@ double PassesInterior::coupling_drag(const Coupling& c, const Step& step, double
 }
 
 // Residual of motion of every coordinate less that of balance: dampers and armatures less the work of the wrenches D; with
-// `tangent` also `left` and `right`. Sums run node by node, the rest is computed for eight nodes at a time.
+// `tangent` also `inertia_`. Sums run node by node, the rest is computed for eight nodes at a time.
 template <bool second, bool tangent>
 void PassesInterior::evaluate_motion(const Step& step) {
-    constexpr int groups = tangent ? 3 : 0;
     const int n = static_cast<int>(nodes_.size());
     const double kappa = step.c0 / step.h, square = kappa * kappa;
     for (int i : joined_) carried_[i] = Carried{};
     Carried sums{};
-    alignas(64) double wrenches[width][width], inertias[3][width][width];
+    alignas(64) double wrenches[width][width], inertias[width][width];
     for (int b = blocks_ - 1; b >= 0; --b) {
         const Fixed& fixed = fixed_[b];
         const Present& now = present_[b];
@@ -253,7 +249,9 @@ void PassesInterior::evaluate_motion(const Step& step) {
         }
         p = -1.0 * p;
         const Three c = m.centre - every(origin_), moment = cross(c, p) - t;
-        Eight D[8] = {p.x, p.y, p.z, moment.x, moment.y, moment.z, every(0.0), every(0.0)};
+        const Eight m2 = tangent ? square * fixed.mass : every(0.0);
+        const Three a = m2 * c + 0.5 * p;
+        Eight D[8] = {p.x, p.y, p.z, moment.x, moment.y, moment.z, m2, a.x};
         spread(D, [&](int l) { return wrenches[l]; });
         for (std::size_t e = 0; e < tips.size(); ++e) {
             const EndEffector& tip = tips[e];
@@ -271,39 +269,32 @@ void PassesInterior::evaluate_motion(const Step& step) {
             for (int r = 0; r < 6; ++r) wrenches[l][r] += more[r];
         }
         if (tangent) {
-            const Three first = fixed.mass * c;
+            // G = [[m2, -[a]], [[a], m2-weighted inertia - ([p][c] + [c][p])/2]], as Lanes::put_body
             const Eight* I = fixed.inertia;
-            const Turn M = m.R * Turn{{I[0], I[3], I[4]}, {I[3], I[1], I[5]}, {I[4], I[5], I[2]}}, J = M * transposed(m.R);
-            const Eight far = dot(first, c), pc = dot(p, c);
-            // R I R^T + m (c.c - c c^T), c p^T - p.c
-            Eight one[8] = {fixed.mass, first.x, first.y, first.z, p.x, p.y, p.z, every(0.0)};
-            Eight two[8] = {J.x.x + far - first.x * c.x, J.y.y + far - first.y * c.y, J.z.z + far - first.z * c.z,
-                            J.x.y - first.x * c.y,       J.x.z - first.x * c.z,       J.y.z - first.y * c.z,
-                            c.x * p.x - pc,              c.x * p.y};
-            Eight three[8] = {c.x * p.z, c.y * p.x, c.y * p.y - pc, c.y * p.z, c.z * p.x, c.z * p.y, c.z * p.z - pc, every(0.0)};
-            spread(one, [&](int l) { return inertias[0][l]; });
-            spread(two, [&](int l) { return inertias[1][l]; });
-            spread(three, [&](int l) { return inertias[2][l]; });
+            const Turn J = (m.R * Turn{{I[0], I[3], I[4]}, {I[3], I[1], I[5]}, {I[4], I[5], I[2]}}) * transposed(m.R);
+            const Three g = m2 * c + p;
+            const Eight cg = dot(c, g);
+            Eight G[8] = {a.y, a.z, square * J.x.x + (cg - c.x * g.x), square * J.y.y + (cg - c.y * g.y), square * J.z.z + (cg - c.z * g.z),
+                          square * J.x.y - 0.5 * (c.x * g.y + c.y * g.x), square * J.x.z - 0.5 * (c.x * g.z + c.z * g.x),
+                          square * J.y.z - 0.5 * (c.y * g.z + c.z * g.y)};
+            spread(G, [&](int l) { return inertias[l]; });
         }
         const int count = std::min(width, n - width * b);
-        Eight carried[8], inertia[24];
-        for (int l = count; l < width; ++l) {
-            carried[l] = every(0.0);
-            for (int k = 0; k < groups; ++k) inertia[8 * k + l] = every(0.0);
-        }
+        Eight carried[8], inertia[8];
+        for (int l = count; l < width; ++l) carried[l] = inertia[l] = every(0.0);
         for (int l = count - 1; l >= 0; --l) {
             const int i = width * b + l;
             if (!(flags_[i] & chained)) sums = Carried{};
             if (flags_[i] & joins) {
                 sums.wrench += carried_[i].wrench;
-                for (int k = 0; k < groups; ++k) sums.inertia[k] += carried_[i].inertia[k];
+                if (tangent) sums.inertia += carried_[i].inertia;
             }
             carried[l] = sums.wrench += load(wrenches[l]);
-            for (int k = 0; k < groups; ++k) inertia[8 * k + l] = sums.inertia[k] += load(inertias[k][l]);
+            if (tangent) inertia[l] = sums.inertia += load(inertias[l]);
             if (flags_[i] & branches) {
                 Carried& onto = carried_[nodes_[i].parent];
                 onto.wrench += sums.wrench;
-                for (int k = 0; k < groups; ++k) onto.inertia[k] += sums.inertia[k];
+                if (tangent) onto.inertia += sums.inertia;
             }
         }
         transpose(carried);
@@ -317,33 +308,21 @@ void PassesInterior::evaluate_motion(const Step& step) {
         }
         const Eight drag = fixed.damping * rate + (kappa * fixed.armature * rate + armature);
         store(&motion_[width * b], drag - dot(s, difference));
-        if (tangent) store(&resists_[width * b], kappa * fixed.damping + square * fixed.armature);
+        Eight slopes = kappa * fixed.damping + square * fixed.armature;
         for (const auto& [node, actuator] : actuators_)
             if (node / width == b) {
                 double slope;
                 motion_[node] -= excess_by_speed(system_->actuators[actuator], now.q[node % width], rate[node % width], kappa, slope);
-                if (tangent) resists_[node] -= slope;
+                slopes[node % width] -= slope;
             }
         if (!tangent) continue;
-        for (int k = 0; k < 3; ++k) transpose(inertia + 8 * k);
-        const Eight mass = square * inertia[0];
-        const Three first = square * three(inertia + 1), force = three(inertia + 4), v = s.linear, w = s.angular;
-        const Eight *I = inertia + 8, *Q = inertia + 14;
-        const Three push = mass * v + cross(w, first);
-        const Three turned = {I[0] * w.x + I[3] * w.y + I[4] * w.z, I[3] * w.x + I[1] * w.y + I[5] * w.z,
-                              I[4] * w.x + I[5] * w.y + I[2] * w.z};
-        const Three turn = cross(first, v) + square * turned;
-        const Three across = {Q[0] * w.x + Q[1] * w.y + Q[2] * w.z, Q[3] * w.x + Q[4] * w.y + Q[5] * w.z,
-                              Q[6] * w.x + Q[7] * w.y + Q[8] * w.z};
-        const Three down = {Q[0] * w.x + Q[3] * w.y + Q[6] * w.z, Q[1] * w.x + Q[4] * w.y + Q[7] * w.z,
-                            Q[2] * w.x + Q[5] * w.y + Q[8] * w.z};
+        transpose(inertia);
+        const Three offset = {carried[7], inertia[0], inertia[1]}, v = s.linear, w = s.angular;
         const Six bent = carried_along(s, difference);
-        const Three left_linear = push + cross(w, force) + bent.linear, left_angular = turn - down + bent.angular;
-        const Three right_angular = turn + cross(force, v) - across;
-        Eight left[8] = {left_linear.x, left_linear.y, left_linear.z, left_angular.x, left_angular.y, left_angular.z, every(0.0), every(0.0)};
-        Eight right[8] = {push.x, push.y, push.z, right_angular.x, right_angular.y, right_angular.z, every(0.0), every(0.0)};
-        spread(left, [&](int l) { return terms_[width * b + l].left; });
-        spread(right, [&](int l) { return terms_[width * b + l].right; });
+        const Three push = carried[6] * v + cross(w, offset) + 0.5 * bent.linear;
+        const Three turn = cross(offset, v) + times_inertia(inertia + 2, w) + 0.5 * bent.angular;
+        Eight terms[8] = {push.x, push.y, push.z, turn.x, turn.y, turn.z, every(0.0), dot(push, v) + dot(turn, w) + slopes};
+        spread(terms, [&](int l) { return reinterpret_cast<double*>(&inertia_[width * b + l]); });
     }
     for (const Coupling& c : couplings_) {
         if (c.damping == 0) continue;
@@ -368,21 +347,19 @@ bool PassesInterior::touches_stop() const {
 }
 
 double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
-    alignas(64) double numbers[width * most_columns] = {};
-    std::copy_n(mu.data(), mu.size(), numbers);
     const std::vector<Eight>&columns = by_kept_ ? kept_columns_ : columns_, &tie_columns = by_kept_ ? kept_tie_columns_ : tie_columns_;
-    Eight by[most_columns], most = every(0.0), all = every(0.0);
-    for (int k = 0; k < groups_; ++k) by[k] = load(numbers + width * k);
-    auto along = [&](const Eight* row) {
-        Eight sum = by[0] * row[0];
-        for (int k = 1; k < groups_; ++k) sum += by[k] * row[k];
+    Eight by[most_tips], most = every(0.0), all = every(0.0);
+    for (int e = 0; e < count(); ++e) by[e] = six_lanes(mu.segment<6>(6 * e));
+    auto along = [&](const Eight* entry, int apart) {
+        Eight sum = by[0] * entry[0];
+        for (int e = 1; e < count(); ++e) sum += by[e] * entry[e * apart];
         return sum;
     };
     for (int b = 0; b < blocks_; ++b) {
         Eight t[8];
-        for (int l = 0; l < width; ++l) t[l] = along(&columns[(width * b + l) * groups_]);
+        for (int l = 0; l < width; ++l) t[l] = along(&columns[width * b + l], stride_);
         transpose(t);
-        const Eight x = fixed_[b].free * (load(&correction_[width * b]) + (((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]))));
+        const Eight x = fixed_[b].free * (load(&correction_[width * b]) + ((t[0] + t[1]) + (t[2] + t[3])) + (t[4] + t[5]));
         store(&move_[width * b], x);
         all += x;
         most = larger(most, absolute(x) * (fixed_[b].turns + (1.0 - fixed_[b].turns) * (1 / length_scale_)));
@@ -395,7 +372,7 @@ double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
         for (std::size_t i = 0; c.stop && i < c.nodes.size(); ++i) c.value += c.coefficients[i] * coordinate(c.nodes[i]);
     }
     for (int b = 0; b < blocks_; ++b) present_[b].q += alpha * load(&move_[width * b]);
-    for (int r = 0; r < tie_rows_; ++r) multiplier_[r] += alpha * (tie_step_[r] + sum(along(&tie_columns[r * groups_])));
+    for (int r = 0; r < tie_rows_; ++r) multiplier_[r] += alpha * (tie_step_[r] + sum(along(&tie_columns[r], tie_rows_)));
     if (!step_in_torque) return size;
     for (const auto& [node, row] : stops_) {
         double& q = present_[node / width].q[node % width];

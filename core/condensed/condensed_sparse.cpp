@@ -74,7 +74,7 @@ void SparseInterior::factorise(Response& response) {
         system_.factorise(shift);
     columns_.leftCols(e6).setZero();
     for (std::size_t e = 0; e < tips.size(); ++e)  // a wrench on the tip, at its body's origin
-        columns_.block<6, 6>(6 * tips[e].body, 6 * e) = adjoint(tips[e].on_body.inverse()).transpose();
+        columns_.block<6, 6>(system_.twist_row(tips[e].body), 6 * e) = adjoint(tips[e].on_body.inverse()).transpose();
     scales_ = system_.scales();
 }
 
@@ -139,7 +139,7 @@ bool SparseInterior::respond(Tangent tangent, const Step* step, Response& respon
     if (downhill && response.negative) leave_saddle();
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Mat6 Ad = adjoint(tips[e].on_body.inverse());
-        const auto rows = columns_.middleRows<6>(6 * tips[e].body);
+        const auto rows = columns_.middleRows<6>(system_.twist_row(tips[e].body));
         if (fresh) response.compliance.middleRows<6>(6 * e) = Ad * rows.leftCols(e6);
         response.drift.segment<6>(6 * e) = Ad * rows.col(e6);
     }
@@ -163,7 +163,7 @@ void SparseInterior::fill_motion(bool fresh, Response& response) {
     for (Eigen::Index c = 0; fresh && c < e6; ++c) system_.carry(basis_.col(c).data());  // twists at the present pose
     for (std::size_t e = 0; e < tips.size(); ++e)
         response.left.middleCols<6>(6 * e) =
-            (adjoint(tips[e].on_body.inverse()) * basis_.middleRows<6>(6 * tips[e].body)).transpose();
+            (adjoint(tips[e].on_body.inverse()) * basis_.middleRows<6>(system_.twist_row(tips[e].body))).transpose();
     const std::vector<double> elements = system_.scales();  // not those of the factorised matrix of balance
     const Eigen::Map<const Vector> scales(elements.data(), elements.size());
     for (Eigen::Index c = fresh ? 0 : e6; c <= e6; ++c) {

@@ -98,7 +98,7 @@ bool Condensed::descend_to_stable_state() {
     }
     sparse->restart();
     lambda_before = lambda();
-    measured_rate = {};
+    convergence = {};
     fresh = true;
     return true;
 }

@@ -24,12 +24,12 @@ bool Condensed::begin() {
     if (is_stuck()) return false;
     ++steps;
     last_ = h;
-    last_step_ = order == 2 && !fresh && !impact_ ? Step{h, 1.5, -2.0, 0.5} : euler(h);
+    last_step_ = order == 2 && !fresh && !impact_ ? Step::of_order(2, h) : euler(h);
     linearised_ = linearise(last_step_);
     if (linearised_) return begun_ = true;
     for (last_ = h; last_ > shortest * h; last_ /= 2) {
         const bool second = order == 2 && last_ == h && !fresh && !impact_;
-        last_step_ = second ? Step{h, 1.5, -2.0, 0.5} : euler(last_);
+        last_step_ = second ? Step::of_order(2, h) : euler(last_);
         const Step step = last_step_;
         outcome_ = last_ == h && step_by_passes(step) ? Outcome::stable : Outcome::failed;
         if (outcome_ == Outcome::failed) {

@@ -5,6 +5,8 @@
 #include <Eigen/Cholesky>
 #include <algorithm>
 
+#include "spatial/eight.hpp"
+
 namespace supple::whole {
 
 using Eigen::Index;
@@ -20,6 +22,19 @@ namespace {
 // y += s x
 void add(double s, const double* x, double* y, Index n) {
     for (Index i = 0; i < n; ++i) y[i] += s * x[i];
+}
+
+// y += s x for whole vectors of eight numbers that contain those from `first` up to `last`
+void add_eights(double s, const double* x, double* y, Index first, Index last) {
+    for (Index i = first / width * width; i < last; i += width) store(y + i, load(y + i) + s * load(x + i));
+}
+
+void swap_eights(double* x, double* y, Index last) {
+    for (Index i = 0; i < last; i += width) {
+        const Eight kept = load(x + i);
+        store(x + i, load(y + i));
+        store(y + i, kept);
+    }
 }
 
 // x <- (L L^T)^-1 x for the columns of x
@@ -63,34 +78,54 @@ MatrixXd inverse(const MatrixXd& a) {
 }
 
 void LU::compute(const MatrixXd& a) {
-    factors_ = a;
-    const Index n = factors_.rows();
-    double* A = factors_.data();
-    rows_.resize(n);
-    for (Index j = 0; j < n; ++j) {
-        double* column = A + n * j;
+    n_ = a.rows();
+    stride_ = (n_ + width - 1) / width * width;
+    lower_.resize(stride_ * n_);
+    upper_.resize(stride_ * n_);
+    exchanged_.resize(n_);
+    double *L = lower_.data(), *U = upper_.data();
+    for (Index j = 0; j < n_; ++j) {
+        std::copy_n(a.data() + n_ * j, n_, L + stride_ * j);
+        std::fill_n(L + stride_ * j + n_, stride_ - n_, 0.0);
+    }
+    for (Index j = 0; j < n_; ++j) {
+        double* column = L + stride_ * j;
         Index best = j;
-        for (Index i = j + 1; i < n; ++i)
-            if (std::abs(column[i]) > std::abs(column[best])) best = i;
-        rows_[j] = best;
-        if (best != j)
-            for (Index k = 0; k < n; ++k) std::swap(A[n * k + j], A[n * k + best]);
+        double most = 0;
+        for (Index k = j + 1; k < n_; ++k) most = std::max(most, std::abs(L[stride_ * k + j]));
+        if (std::abs(column[j]) < 0.1 * most)  // a pivot that is not much smaller than the largest stays
+            while (std::abs(L[stride_ * best + j]) < most) ++best;
+        exchanged_[j] = best;
+        if (best != j) {
+            swap_eights(column, L + stride_ * best, stride_);
+            swap_eights(U + stride_ * j, U + stride_ * best, j);
+        }
         column[j] = 1 / column[j];
-        for (Index i = j + 1; i < n; ++i) column[i] *= column[j];
-        for (Index k = j + 1; k < n; ++k) add(-A[n * k + j], column + j + 1, A + n * k + j + 1, n - j - 1);
+        for (Index k = j + 1; k < n_; ++k) {
+            const double by = L[stride_ * k + j] * column[j];
+            U[stride_ * k + j] = by;
+            add_eights(-by, column, L + stride_ * k, j, stride_);
+        }
     }
 }
 
 void LU::solve_columns(double* b, Index columns) const {
-    const Index n = factors_.rows();
-    const double* A = factors_.data();
-    for (double* x = b; x != b + n * columns; x += n) {
-        for (Index j = 0; j < n; ++j) std::swap(x[j], x[rows_[j]]);
-        for (Index j = 0; j < n; ++j) add(-x[j], A + n * j + j + 1, x + j + 1, n - j - 1);
-        for (Index j = n; j-- > 0;) {
-            x[j] *= A[n * j + j];
-            add(-x[j], A + n * j, x, j);
+    const double *L = lower_.data(), *U = upper_.data();
+    double few[64];
+    std::vector<double> many(stride_ > 64 ? stride_ : 0);
+    double* rest = stride_ > 64 ? many.data() : few;
+    for (double* x = b; x != b + n_ * columns; x += n_) {
+        std::copy_n(x, n_, rest);
+        for (Index j = 0; j < n_; ++j) {
+            x[j] = rest[j] * L[stride_ * j + j];
+            add_eights(-x[j], L + stride_ * j, rest, j, stride_);
         }
+        std::copy_n(x, n_, rest);
+        for (Index j = n_; j-- > 0;) {
+            x[j] = rest[j];
+            add_eights(-x[j], U + stride_ * j, rest, 0, j);
+        }
+        for (Index j = n_; j-- > 0;) std::swap(x[j], x[exchanged_[j]]);
     }
 }
 

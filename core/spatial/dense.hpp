@@ -52,7 +52,7 @@ MatrixXd solve_semidefinite(const MatrixXd& a, const MatrixXd& b);  // the same 
 VectorXd solve_general(const MatrixXd& a, VectorXd b);              // a^-1 b by L U with row pivoting
 MatrixXd inverse(const MatrixXd& a);
 
-// P A = L U with row pivoting. A singular matrix gives infinite or undefined numbers.
+// A = L U P with column pivoting. A singular matrix gives infinite or undefined numbers.
 class LU {
    public:
     LU() = default;
@@ -64,8 +64,9 @@ class LU {
    private:
     void solve_columns(double* b, Eigen::Index columns) const;
 
-    MatrixXd factors_;  // L below the diagonal, whose own is 1; U with the inverse of its diagonal
-    std::vector<Eigen::Index> rows_;  // row i was exchanged with rows_[i]
+    Eigen::Index n_ = 0, stride_ = 0;      // columns are padded to a multiple of eight numbers
+    std::vector<double> lower_, upper_;    // columns of L, with the inverse of its diagonal, and of U, whose diagonal is 1; numbers beyond the triangles are arbitrary
+    std::vector<Eigen::Index> exchanged_;  // column i was exchanged with exchanged_[i]
 };
 
 // A = V diag(values) V^T by Jacobi's rotations; values in no order

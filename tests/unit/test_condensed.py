@@ -39,7 +39,7 @@ def test_it_is_a_model_for_a_reduced_simulation(model):
     assert np.abs(twists - moved).max() < 0.1 * np.abs(moved).max()
 
 
-@pytest.mark.parametrize("name", ["robot_arm", "loop"])
+@pytest.mark.parametrize("name", ["robot_arm", "loop", "ladder"])
 @pytest.mark.parametrize("method", ["euler", "bdf2"])
 def test_restored_states_go_on_to_the_same_bits(name, method):
     mech, tips = LIBRARY[name]
