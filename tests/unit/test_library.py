@@ -173,7 +173,7 @@ def test_robot_arm():
 @pytest.mark.parametrize(("make", "size"), [(library.helix, 60), (library.ladder, 20), (library.loop, 61)])
 def test_the_work_of_building_grows_with_the_size(make, size):
     """Twice as many links, at most 2.2 times as many calls: a count, not a time, so that any machine agrees."""
-    make(9)  # what is imported and cached
+    make(2 * size + 1)  # what is imported and cached
     assert _calls(lambda: make(2 * size + 1)) < 2.2 * _calls(lambda: make(size))
 
 
