@@ -68,10 +68,16 @@ const char* PassesInterior::uncovered() const {
     return count() > most_tips ? "too many end effectors" : "";
 }
 
-void PassesInterior::read_from(const System& system, const History& history, double h) {
+// Set-points and gravity. Loads and handles act on the tips alone, through their wrenches.
+void PassesInterior::read_inputs(const System& system) {
     refresh(system);
     loads_.clear();
     handles_.clear();
+    input_changes_ = system.input_changes;
+}
+
+void PassesInterior::read_from(const System& system, const History& history, double h) {
+    read_inputs(system);
     read(system, history, h, true);
     freeze_directions();
     place();
@@ -392,9 +398,7 @@ double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
 }
 
 void PassesInterior::predict(double h, double trend) {
-    refresh(*system_);  // set-points
-    loads_.clear();
-    handles_.clear();
+    if (input_changes_ != system_->input_changes) read_inputs(*system_);
     origin_ = nodes_.size() > 1 ? pose(1).p : Vec3::Zero();
     freeze_directions();
     for (int b = 0; b < blocks_; ++b) {

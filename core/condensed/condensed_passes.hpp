@@ -66,6 +66,7 @@ class PassesInterior : public Interior, private Articulated {
     int tip_node(int e) const { return body_node_[tips[e].body]; }
     Pose about_origin(int e) const { return {tip_poses_[e].R, tip_poses_[e].p - origin_}; }
     void place();                    // poses of all nodes and tips
+    void read_inputs(const System& system);
     void set_anchors(double boost);
     void remove_redundant_multipliers();
     int count() const { return static_cast<int>(tips.size()); }
@@ -116,6 +117,7 @@ class PassesInterior : public Interior, private Articulated {
         Vector lambda;
     } kept_state_;
     std::vector<double> saved_[2];  // by `Moment`
+    long long input_changes_ = -1;   // of the system, when its inputs were read
 };
 
 inline Vec6 first_six(const Eight& v) { return {v[0], v[1], v[2], v[3], v[4], v[5]}; }

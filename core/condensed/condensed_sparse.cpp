@@ -222,6 +222,7 @@ void SparseInterior::move_motors(double part) {
     for (const MotorTravel& travel : motor_travel_) {
         Row& row = system_.rows[travel.row];
         row.lower = row.upper = part < 1 ? travel.from + part * (travel.to - travel.from) : travel.to;
+        ++system_.input_changes;
     }
 }
 

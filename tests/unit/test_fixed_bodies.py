@@ -179,7 +179,8 @@ def test_reactions_of_both_solvers_agree() -> None:
 
 def test_at_rest_fixed_joints_carry_the_weight_beyond_them() -> None:
     mech = hand(False)
-    joints = (replace(j, stiffness=30.0 * np.ones(len(j.axes)), damping=2.0 * np.ones(len(j.axes))) for j in mech.joints)
+    springs = [(30.0 * np.ones(len(j.axes)), 2.0 * np.ones(len(j.axes))) for j in mech.joints]
+    joints = (replace(j, stiffness=k, damping=d) for j, (k, d) in zip(mech.joints, springs, strict=True))
     mech = replace(mech, joints=tuple(joints))
     eq = supple.equilibrium(mech)
     weight = mech.body("camera").mass * mech.gravity
