@@ -399,7 +399,7 @@ double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
 
 void PassesInterior::predict(double h, double trend) {
     if (input_changes_ != system_->input_changes) read_inputs(*system_);
-    origin_ = nodes_.size() > 1 ? pose(1).p : Vec3::Zero();
+    origin_ = pose(std::min<int>(grounded_, nodes_.size() - 1)).p;
     freeze_directions();
     for (int b = 0; b < blocks_; ++b) {
         const Past& past = past_[b];

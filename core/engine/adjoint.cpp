@@ -67,10 +67,11 @@ Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_pt
         put(to.body_axes.y, l, in.R.col(1));
         put(to.body_axes.z, l, in.R.col(2));
     }
+    if (passes) passes_->place(tape_->q(0));
     for (Frame& frame : frames_) {
         frame.blocks.resize(blocks);
         frame.p.assign(na, 0.0);
-        if (passes) frame.nodes.resize(blocks);
+        if (passes) frame.nodes = passes_->present_;  // with the poses of grounded nodes, which are computed once
     }
     bodies_.resize(blocks);
     past_spin_.resize(blocks);

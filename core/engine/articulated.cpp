@@ -479,7 +479,7 @@ template void Articulated::compute_corrections<false>();
 double Articulated::outward() {
     compute_corrections();
     Eight most = every(0.0);
-    for (int b = 0; b < blocks_; ++b) {
+    for (int b = grounded_ / width; b < blocks_; ++b) {
         const Eight x = load(&correction_[width * b]) * fixed_[b].free;
         present_[b].q += x;
         most = larger(most, absolute(x) * (fixed_[b].turns + (1.0 - fixed_[b].turns) * (1 / length_scale_)));

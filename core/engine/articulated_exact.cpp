@@ -37,7 +37,7 @@ bool Articulated::factorise_exactly(const Step& step, const ExactBody* bodies, c
                                     const double* const q[3], const double* const p[3]) {
     const double c = step.c0 / step.h;
     soft_scale_ = system_->stiffness_scale + mean_mass_ * length_scale_ * length_scale_ * c * c;
-    origin_ = nodes_.size() > 1 ? pose(1).p : Vec3::Zero();
+    origin_ = pose(std::min<int>(grounded_, nodes_.size() - 1)).p;
     for (BallNode& node : balls_) {
         node.turn_to(node.sign * Vec3(q[0] + node.axis));
         node.q_past = Vec3(q[1] + node.axis);

@@ -286,7 +286,7 @@ void Articulated::write(System& s, History& history) const {
     };
     for (int b = 0; b < nb; ++b) {
         add(b, body_pose(b).act(s.centre[b]), s.mass[b] * gravity_, Vec3::Zero());
-        if (s.is_carried(b)) continue;
+        if (s.is_carried(b) || body_node_[b] < grounded_) continue;
         const int l = body_node_[b] % width;
         const Past& past = past_[body_node_[b] / width];
         auto vector = [&](const Eight* from) { return Vec3(from[0][l], from[1][l], from[2][l]); };

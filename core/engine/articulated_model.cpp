@@ -208,9 +208,18 @@ void Articulated::add_nodes(const System& s) {
         std::stable_sort(list.begin(), list.end(), [&](const Branch& a, const Branch& b) { return size(a) < size(b); });
         todo.insert(todo.end(), list.begin(), list.end());
     };
+    // In a tree nothing but poses is computed for the grounded nodes. Nodes without bodies fill their last vector, so that the moving
+    // nodes begin with a vector of their own: seven links take one vector instead of two.
+    const bool tree = nj == nb && flexible_.empty();
+    bool aligned = false;
     follow(-1);
     while (!fixed.empty() || !todo.empty()) {
         std::vector<Branch>& from = fixed.empty() ? todo : fixed;
+        if (fixed.empty() && !aligned) {  // the first node that moves
+            aligned = true;
+            while (tree && nodes_.size() % width) nodes_.push_back({JointNode{}, 0});
+            grounded_ = static_cast<int>(nodes_.size());
+        }
         const Branch branch = from.back();
         from.pop_back();
         const Joint& joint = s.joints[branch.joint];
@@ -262,9 +271,9 @@ void Articulated::add_nodes(const System& s) {
         nodes_[last].body = s.carrier[b];
         nodes_[last].body_in_node = in_node_[b] * s.in_carrier[b].inverse();
         if (flexible) flexible->interfaces.push_back({last, branch.joint, s.interfaces[joint.interface], {}});
-        if (still[b + 1]) grounded_ = static_cast<int>(nodes_.size());
         follow(b);
     }
+    if (!aligned) grounded_ = static_cast<int>(nodes_.size());
 }
 
 void Articulated::add_ties(const System& s) {

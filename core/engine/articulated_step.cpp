@@ -171,7 +171,7 @@ bool Articulated::update_limits(bool one) {
 
 bool Articulated::turned_too_far() const {
     Eight most = every(0.0), least = every(3.0);
-    for (int b = 0; b < blocks_; ++b) {
+    for (int b = grounded_ / width; b < blocks_; ++b) {
         const Present& now = present_[b];
         const Past& past = past_[b];
         most = larger(most, absolute(now.q - past.q) * fixed_[b].turns);
@@ -193,14 +193,14 @@ template <bool second>
 bool Articulated::predict(const Step& step) {
     const double c = step.c0 / step.h;
     soft_scale_ = system_->stiffness_scale + mean_mass_ * length_scale_ * length_scale_ * c * c;
-    origin_ = nodes_.size() > 1 ? pose(1).p : Vec3::Zero();
+    origin_ = pose(std::min<int>(grounded_, nodes_.size() - 1)).p;
     for (const Lock& lock : locks_) {
         const Lock& first = locks_[lock_of_[lock.node]];
         if (&first != &lock && (first.upper > lock.upper + rounding || first.upper < lock.lower - rounding)) return false;
     }
     freeze_directions();
     const double trend = fresh_ || step.h != h_past_ ? 0.0 : second ? 0.5 : 1.0;
-    for (int b = 0; b < blocks_; ++b) {
+    for (int b = grounded_ / width; b < blocks_; ++b) {
         const Past& past = past_[b];
         present_[b].q = past.q + step.h * (past.rate + trend * (past.rate - past.rate_before));
     }
@@ -279,7 +279,7 @@ double Articulated::free_angle(const Loop& loop) const {
 template <bool second>
 void Articulated::accept(const Step& step) {
     const double kappa = step.c0 / step.h;
-    for (int b = 0; b < blocks_; ++b) {
+    for (int b = grounded_ / width; b < blocks_; ++b) {
         const Motion m = motion<second>(b, step);
         const Fixed& fixed = fixed_[b];
         const Present& now = present_[b];
