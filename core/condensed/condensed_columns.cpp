@@ -67,10 +67,10 @@ void PassesInterior::carry(int e, Eight* columns, Eight* ahead, Matrix& twists) 
     const Eight* inward = &path_columns_[e * stride_];
     Eight* behind = &behind_[e * stride_];
     Eight xi[6] = {};
-    for (int i = 0; i < n; ++i) {
+    for (int i = grounded_; i < n; ++i) {
         const unsigned char flags = flags_[i];
-        if (flags & (rooted | branches))
-            for (int r = 0; r < 6; ++r) xi[r] = flags & rooted ? every(0.0) : twists_[nodes_[i].parent * 6 + r];
+        if (based_[i] || flags & branches)
+            for (int r = 0; r < 6; ++r) xi[r] = based_[i] ? every(0.0) : twists_[nodes_[i].parent * 6 + r];
         if (nodes_[i].size == 1) {
             const Eliminated& out = eliminated_[i];
             if (solve) columns[i] = out.inverse == 0 ? every(0.0) : -(inward[i] + times(numbers(out.part), xi));
@@ -92,7 +92,7 @@ void PassesInterior::carry(int e, Eight* columns, Eight* ahead, Matrix& twists) 
 
 // The tangent of motion between the basis (B of the step's first tangent) and the present B, and the twists of the tips by both.
 void PassesInterior::project_columns(Response& response) {
-    const int n = static_cast<int>(nodes_.size());
+    const int first = grounded_, n = static_cast<int>(nodes_.size()) - first;
     for (int e = 0; e < count(); ++e) {
         Eight *columns = &columns_[e * stride_], *ahead = &ahead_[e * stride_];
         tie_rows_ > 0 ? carry<false>(e, columns, ahead, response.compliance) : carry<true>(e, columns, ahead, response.compliance);
@@ -106,8 +106,8 @@ void PassesInterior::project_columns(Response& response) {
     // half of it, and the transposed other half, which is the same half if B is the basis
     for (int e = 0; e < count(); ++e)
         for (int f = 0; f < count(); ++f) {
-            Mat6 half = sum_of_products(&basis()[e * stride_], &ahead_[f * stride_], n);
-            if (has_first_) half += sum_of_products(&columns_[f * stride_], &first_ahead_[e * stride_], n).transpose();
+            Mat6 half = sum_of_products(&basis()[e * stride_ + first], &ahead_[f * stride_ + first], n);
+            if (has_first_) half += sum_of_products(&columns_[f * stride_ + first], &first_ahead_[e * stride_ + first], n).transpose();
             response.inertia.block<6, 6>(6 * e, 6 * f) = half;
         }
     for (int e = 0; e < count() && !has_first_; ++e)
@@ -126,9 +126,9 @@ void PassesInterior::project_corrections(Response& response) {
     Eight eta = every(0.0);
     eta[6] = 1;
     const Eight start = eta;
-    for (int i = 0; i < n; ++i) {
+    for (int i = grounded_; i < n; ++i) {
         const unsigned char flags = flags_[i];
-        if (flags & rooted)
+        if (based_[i])
             eta = start;
         else if (flags & branches)
             eta = outward_[nodes_[i].parent];
@@ -146,7 +146,7 @@ void PassesInterior::project_corrections(Response& response) {
     for (int e = 0; e < count(); ++e) {
         const Eight *onto = &basis()[e * stride_], *behind = &behind_[e * stride_];
         Eight force = every(0.0), drift = every(0.0);
-        for (int i = 0; i < n; ++i) {
+        for (int i = grounded_; i < n; ++i) {
             force -= motion_[i] * onto[i];
             drift += along_[i] * onto[i] + correction_[i] * behind[i];
         }

@@ -172,7 +172,7 @@ bool PassesInterior::respond_by_kept(Tangent tangent, const Step& step, Response
     }
     for (std::size_t e = 0; e < tips.size(); ++e) {
         Eight along = every(0.0);
-        for (std::size_t i = 0; i < nodes_.size(); ++i) along += correction_[i] * motion_by_coordinate_[e * stride_ + i];
+        for (std::size_t i = grounded_; i < nodes_.size(); ++i) along += correction_[i] * motion_by_coordinate_[e * stride_ + i];
         response.inertia.col(lambda.size()).segment<6>(6 * e) = first_six(along);
         const int node = tip_node(static_cast<int>(e));
         const Pose at = about_origin(static_cast<int>(e));
@@ -242,7 +242,7 @@ void PassesInterior::evaluate_motion(const Step& step) {
     for (int i : joined_) carried_[i] = Carried{};
     Carried sums{};
     alignas(64) double wrenches[width][width], inertias[width][width];
-    for (int b = blocks_ - 1; b >= 0; --b) {
+    for (int b = blocks_ - 1; b >= grounded_ / width; --b) {
         const Fixed& fixed = fixed_[b];
         const Present& now = present_[b];
         const Past& past = past_[b];
@@ -361,7 +361,7 @@ double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
         for (int e = 1; e < count(); ++e) sum += by[e] * entry[e * apart];
         return sum;
     };
-    for (int b = 0; b < blocks_; ++b) {
+    for (int b = grounded_ / width; b < blocks_; ++b) {
         Eight t[8];
         for (int l = 0; l < width; ++l) t[l] = along(&columns[width * b + l], stride_);
         transpose(t);
@@ -377,7 +377,7 @@ double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
         c.value = 0;
         for (std::size_t i = 0; c.stop && i < c.nodes.size(); ++i) c.value += c.coefficients[i] * coordinate(c.nodes[i]);
     }
-    for (int b = 0; b < blocks_; ++b) present_[b].q += alpha * load(&move_[width * b]);
+    for (int b = grounded_ / width; b < blocks_; ++b) present_[b].q += alpha * load(&move_[width * b]);
     for (int r = 0; r < tie_rows_; ++r) multiplier_[r] += alpha * (tie_step_[r] + sum(along(&tie_columns[r], tie_rows_)));
     if (!step_in_torque) return size;
     for (const auto& [node, row] : stops_) {
@@ -401,7 +401,7 @@ void PassesInterior::predict(double h, double trend) {
     if (input_changes_ != system_->input_changes) read_inputs(*system_);
     origin_ = pose(std::min<int>(grounded_, nodes_.size() - 1)).p;
     freeze_directions();
-    for (int b = 0; b < blocks_; ++b) {
+    for (int b = grounded_ / width; b < blocks_; ++b) {
         const Past& past = past_[b];
         present_[b].q = past.q + h * (past.rate + trend * (past.rate - past.rate_before));
     }
