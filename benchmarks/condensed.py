@@ -129,7 +129,8 @@ def against_engine(report: Report, name: str, quick: bool) -> None:
         condensed, engine = supple.ReducedSimulation(model, DT), supple.Simulation(mech, DT)
         core = condensed._motion.core
         stages = 40
-        steps = {  # calls of the core: five steps are too few to neglect the time of a Python call; neither writes poses
+        # calls of the core, since five steps are too few to neglect the time of a Python call; neither writes poses
+        steps = {
             "condensed": lambda core=core: core.step(5, False),
             "engine": lambda core=engine._core: core.step([], np.zeros((5, 0)), 5),
         }

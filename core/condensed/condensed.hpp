@@ -216,7 +216,7 @@ class Condensed : public Participant {
     Vec6 free_velocity(int i) const override;
     Vec6 start_velocity(int i) const override { return start_.velocities[i]; }
     bool second_order() const override { return last_step_.c2 != 0; }
-    void expect_impact() override { impact_ = true; }
+    void expect_impact(bool expected) override { impact_ = expected; }
     bool begin() override;
     void predict(const std::vector<Touch>& touches, const double* impulses) override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,

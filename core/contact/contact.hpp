@@ -93,7 +93,7 @@ class Participant {
     // Whether the step that has begun is of second order in time; `expect_impact` makes the next one backward Euler, because
     // a second-order difference across an impact would add energy.
     virtual bool second_order() const { return false; }
-    virtual void expect_impact() {}
+    virtual void expect_impact(bool) {}
 
     virtual double energy() const = 0;     // kinetic and potential, J
 };

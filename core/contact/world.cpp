@@ -349,8 +349,11 @@ void World::solve() {
 World::Outcome World::step() {
     const Outcome outcome = attempt();
     if (outcome != impact) return outcome;
-    for (Participant* each : participants) each->expect_impact();
-    return attempt();
+    for (Participant* each : participants) each->expect_impact(true);
+    const Outcome second = attempt();
+    if (second != done)
+        for (Participant* each : participants) each->expect_impact(false);
+    return second;
 }
 
 World::Outcome World::attempt() {

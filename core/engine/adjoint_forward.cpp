@@ -232,7 +232,10 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         const Vec3 a = R * Vec3(in * Vec3(handle.point - system_.group_centre[b])), omega = R * get(m.spin, l);
         Three force = velocities[i].linear - cross(a, R * velocities[i].angular);
         for (int column = 0; with_centre && column < count; ++column)
-            if (!directions[column].centre.empty()) add(force, column, -omega.cross(Vec3(R * Vec3(in * three(directions[column].centre, b)))));
+            if (!directions[column].centre.empty()) {  // that of the group
+                const int by = system_.carrier[b];
+                add(force, column, -omega.cross(Vec3(R * Vec3(body_in_node_[by].R * three(directions[column].centre, by)))));
+            }
         force = -handle.damping * force;
         add(wrenches_[i].linear, force);
         add(wrenches_[i].angular, cross(a, force));

@@ -162,7 +162,7 @@ class Articulated {
         bool sprung = false;  // whether springs, dampers or armatures act on the translations
         Mat3 along;           // these axes in the world
         Vec3 t, t_past, t_before, t_rate, t_rate_before;  // translations
-        Mat3 yield;           // inverse of their tangent after the elimination of the rotation, world axes
+        Mat3 compliance;      // inverse of their tangent after the elimination of the rotation, world axes
         Vec3 shift;           // their correction, world axes
         Eight screw[3], part[3], upart[3];
         std::size_t parts = 0, uparts = 0;  // tie chunks of each, in numbers_
@@ -231,6 +231,7 @@ class Articulated {
         Vec3 point[2], z[2], x[2];           // present, world
         std::vector<int> axes;               // coordinates without nodes: computed from the poses of the bodies
         double angle = 0, angle_before = 0, rate = 0, rate_before = 0;  // of a free hinge
+        double applied = 0;                  // torque about it in the last step
     };
     // A joint with all six coordinates that closes a loop between a body at rest, its parent, and a moving one, its child. Its springs and
     // dampers are a wrench on the child and need no multipliers; its coordinates are computed from the poses.
@@ -238,6 +239,7 @@ class Articulated {
         int joint = 0, axis = 0, node = 0, ground = 0;  // first coordinate; nodes of child and parent
         Pose in_node, in_ground;                        // the joint's frames
         Vec6 past, before, rate, rate_before;           // coordinates at the ends of the last two steps, rates of their increments
+        Vec6 rest = Vec6::Zero(), applied = Vec6::Zero();  // in the last step
     };
     struct LoopEnd {
         int loop = 0, side = 0, place = 0;   // index of its first row in the node's front

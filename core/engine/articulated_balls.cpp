@@ -72,7 +72,7 @@ bool Articulated::eliminate_translations(const Step& step, BallNode& node, const
         }
         M += node.along * slope.asDiagonal() * node.along.transpose();
     }
-    node.yield = M.inverse();
+    node.compliance = M.inverse();
     correct_translations(step, node, right);
     return is_positive(M);
 }
@@ -86,7 +86,7 @@ void Articulated::correct_translations(const Step& step, BallNode& node, const E
         const double accelerated = (step.c0 * rate + step.c1 * node.t_rate[i] + step.c2 * node.t_rate_before[i]) / step.h;
         force[i] += s.stiffness[a] * (node.t[i] - s.rest[a]) + s.damping[a] * rate + s.armature[a] * accelerated;
     }
-    node.shift = -(node.yield * (Vec3(right[0], right[1], right[2]) + node.along * force));
+    node.shift = -(node.compliance * (Vec3(right[0], right[1], right[2]) + node.along * force));
 }
 
 template <bool tangent>

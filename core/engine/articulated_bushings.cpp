@@ -63,7 +63,7 @@ Vec6 Articulated::torques(const Bushing& of, const Vec6& q, const Vec6& rate, Ve
     Vec6 spring, damper;
     for (int i = 0; i < 6; ++i) {
         const int a = of.axis + i;
-        spring[i] = s.stiffness[a] * (q[i] - s.rest[a]) - s.applied[a];
+        spring[i] = s.stiffness[a] * (q[i] - of.rest[i]) - of.applied[i];
         damper[i] = s.damping[a] * rate[i];
     }
     on_vector = spring.tail<3>();

@@ -157,8 +157,8 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
             }
             for (int k = 0; node.shift_axis >= 0 && k < 3; ++k) {
                 Number& shift = columns.shift[3 * ball_of_[i] + k];
-                shift = right.product(unit_eight(0)) * node.yield(k, 0);
-                for (int j = 1; j < 3; ++j) shift += right.product(unit_eight(j)) * node.yield(k, j);
+                shift = right.product(unit_eight(0)) * node.compliance(k, 0);
+                for (int j = 1; j < 3; ++j) shift += right.product(unit_eight(j)) * node.compliance(k, j);
             }
         } else if (flags_[i] & flexes) {
             const FlexibleNode& body = flexible_at(i);

@@ -39,7 +39,7 @@ Vec6 Articulated::loop_wrench(const Loop& loop) const {
     if (loop.rows > 5) moment += multiplier[5] * x.cross(loop.along[2]);
     const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;
     Vec6 wrench = wrench_in(frame, stack(force, H.act(loop.end[0].point).cross(force) + moment));
-    if (loop.rows == 5) wrench.tail<3>() -= system_->applied[loop.axes[0]] * system_->twists[loop.axes[0]].tail<3>();
+    if (loop.rows == 5) wrench.tail<3>() -= loop.applied * system_->twists[loop.axes[0]].tail<3>();
     return wrench;
 }
 

@@ -250,11 +250,16 @@ void Articulated::refresh(const System& s) {
         loads_.push_back({body_node_[load.body], load.body, body.act(load.point), load.world ? force : Vec3(body.R * force),
                           load.world ? torque : Vec3(body.R * torque), load.world});
     }
-    for (const Loop& loop : loops_) {  // a torque about a free hinge, whose axis is fixed in both bodies
-        if (loop.rows != 5 || s.applied[loop.axes[0]] == 0) continue;
+    for (Bushing& each : bushings_) {
+        each.rest = Vec6(&s.rest[each.axis]);
+        each.applied = Vec6(&s.applied[each.axis]);
+    }
+    for (Loop& loop : loops_) {  // a torque about a free hinge, whose axis is fixed in both bodies
+        if (loop.rows == 5) loop.applied = s.applied[loop.axes[0]];
+        if (loop.applied == 0) continue;
         for (int side = 0; side < 2; ++side) {
             const End& end = loop.end[side];
-            const Vec3 torque = (side == 0 ? 1.0 : -1.0) * s.applied[loop.axes[0]] * end.direction[0];
+            const Vec3 torque = (side == 0 ? 1.0 : -1.0) * loop.applied * end.direction[0];
             loads_.push_back({end.node, end.body, end.point, Vec3::Zero(), torque, false});
         }
     }

@@ -36,6 +36,8 @@ class Fronts {
     int negative() const { return negative_; }
     // Whether the determinant of the pairs' own coordinates, after all other unknowns are eliminated, is negative: the
     // product of their pivots, times -1 for each exchange of rows. Its sign holds for unsymmetric matrices too.
+    // Whether the matrix has an unstable direction. Exchanges of rows spoil the signs of single pivots; then only that of the determinant tells.
+    bool indefinite() const { return exchanges_ ? negative_determinant() : negative_ > 0; }
     bool negative_determinant() const { return (negative_ + exchanges_) % 2 != 0; }
 
     // Inverse of the block A of a pair, 6x6 column major; the caller fills it.

@@ -61,7 +61,8 @@ void System::combine_inertias() {
     }
 }
 
-// The group has the acceleration a = P' / M of its centre and the angular acceleration alpha, I alpha = L' - w x I w. A body of mass
+// With the group's mass M, inertia I, angular velocity w, and the rates P', L' of its linear momentum and of its angular momentum about
+// the centre: the centre has the acceleration a = P' / M, and the angular acceleration alpha follows from I alpha = L' - w x I w. A body of mass
 // m and inertia J, whose centre is at d from that of the group, needs the force m (a + alpha x d + w x (w x d)) and the torque
 // J alpha + w x J w. These add up to P' and L'.
 void System::share_momentum_rates(const std::vector<Vec6>& inertial) {

@@ -272,7 +272,7 @@ bool Stepper::solve(double h, int order) {
         if (k == 0 || slow) {
             system_.factorise(shift_);
             ++factorisations;
-            if (system_.fronts().negative()) break;  // the step is so long that it may have several solutions
+            if (system_.fronts().indefinite()) break;  // the step is so long that it may have several solutions
         }
         assumed_ = system_.active();
         system_.solve(system_.residual().data(), x_.data(), false, false);

@@ -66,7 +66,7 @@ class Stepper : public Participant {
     Vec6 free_velocity(int i) const override;
     Vec6 start_velocity(int i) const override;
     bool second_order() const override { return contact_order_ == 2; }
-    void expect_impact() override { impact_ = true; }
+    void expect_impact(bool expected) override { impact_ = expected; }
     bool begin() override;
     void limits(std::vector<Limit>& out) const override;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,

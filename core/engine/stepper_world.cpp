@@ -53,7 +53,7 @@ bool Stepper::begin_sparse() {
     predicted_ = system_.state;
     free_.resize(x_.size());
     system_.solve(system_.residual().data(), free_.data(), false, false);
-    const bool solved = !system_.fronts().negative() && std::isfinite(system_.motion_size(free_.data()));
+    const bool solved = !system_.fronts().indefinite() && std::isfinite(system_.motion_size(free_.data()));
     if (solved) {
         system_.retract(predicted_, free_.data(), 1.0);
         system_.evaluate(false, &step, &history);

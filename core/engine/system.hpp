@@ -167,7 +167,7 @@ class System {
     std::vector<double> applied;  // generalised force on each coordinate, paired with its rate
     std::vector<Load> loads;
     std::vector<Handle> handles;
-    long long input_changes = 0;  // how often these were set
+    long long input_changes = 0;  // counts the calls that changed gravity, set-points, torques, loads or handles
     bool released = false;      // limits are ignored
     bool active_fixed = false;  // rows stay as active as they are
 

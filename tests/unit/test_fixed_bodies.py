@@ -252,3 +252,23 @@ def test_gradients_of_bodies_in_groups(passes: bool) -> None:
     for name, by in found.items():
         difference = (value(run(**{name: size})) - value(run(**{name: -size}))) / (2 * size)
         assert by == pytest.approx(difference, rel=1e-6), name
+
+
+def test_forward_derivatives_with_a_handle_on_a_body_of_a_group() -> None:
+    """The damper of the handle depends on the centre of mass of the whole group."""
+    sim = supple.Simulation(hand(False), 2e-3)
+    sim.pull("camera", (0.5, 0, 1.5), 50.0, 20.0, at=(0.1, 0, 0.1))
+    tape = sim.tape()
+    sim.step(50)
+    weights = np.zeros((51, sim.mechanism.dof))
+    weights[-1] = 1.0
+    for name in ("camera", "lower"):
+        backward = adjoint.gradient(tape, coordinates=weights).mass[name]
+        forward = adjoint.tangent(tape, mass={name: [1.0]}).coordinates[0, -1].sum()
+        assert forward == pytest.approx(backward, rel=1e-9)
+
+
+def test_masses_and_payloads_of_one_body_in_any_order() -> None:
+    mech = hand(False)
+    for values in ({"camera.mass": 0.5, "camera.payload": 0.2}, {"camera.payload": 0.2, "camera.mass": 0.5}):
+        assert mech.with_parameters(values).body("camera").mass == pytest.approx(0.7)

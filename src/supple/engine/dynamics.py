@@ -535,8 +535,10 @@ class Simulation(Recordable):
         if not isinstance(saved, SavedState) or not saved.of.is_of(self.mechanism):
             raise MechanismError(
                 f"this state was saved by a simulation of another mechanism than '{self.mechanism.name}', or of one "
-                "with other numbers"
+                "with other masses, springs or poses"
             )
+        if len(saved.history) != len(self._core.history()):
+            raise MechanismError("this state was saved by another version of supple")
 
     def reset(self) -> None:
         """Returns to the initial state."""

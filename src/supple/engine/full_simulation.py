@@ -414,7 +414,7 @@ class FullSimulation(Recordable):
         if not isinstance(saved, FullSavedState) or not saved.of.is_of(self.mechanism):
             raise MechanismError(
                 f"this state was saved by a simulation of another mechanism than '{self.mechanism.name}', or of one "
-                "with other numbers"
+                "with other masses, springs or poses"
             )
         self._state, self._before, self.time = saved.state, saved.before, saved.time
         self._fresh = saved.fresh or saved.dt != self.dt

@@ -1,4 +1,5 @@
-"""Stability of an equilibrium: by the energy if its loads have a potential, otherwise by the eigenvalues of motion."""
+"""Stability of an equilibrium: by the energy if its loads have a potential, otherwise (non-conservative loads) by the
+eigenvalues of motion."""
 
 from __future__ import annotations
 

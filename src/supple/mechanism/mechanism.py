@@ -82,7 +82,7 @@ class Mechanism(Record):
     @cached_property
     def digest(self) -> str:
         """A text by which saved states tell mechanisms apart: the same for equal bodies, joints, couplings, motors,
-        actuators, flexible bodies and gravity. Names of sites, shapes and notes of the import do not count."""
+        actuators, flexible bodies and gravity. Sites, shapes and notes of the import do not count."""
         bodies = tuple((b.name, b.pose, b.mass, b.centre, b.inertia) for b in self.bodies)
         return digest(bodies, self.joints, self.couplings, self.motors, self.actuators, self.flexible, self.gravity)
 

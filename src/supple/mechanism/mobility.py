@@ -111,7 +111,7 @@ def _loop_constraints(state: Kinematics, q: Array) -> tuple[Array, Array]:
     rows[:, :, :dof] = (to_joint @ state.screws.T) * (moves[children] - moves[parents])[:, None, :]
     for row, joint, own in zip(rows, joints, columns, strict=True):
         row[:, dof + own.start : dof + own.stop] -= joint.twist_jacobian(q[own])
-    return values.ravel(), (scale[:, None] * rows).reshape(-1, dof + len(q))
+    return values.ravel(), (scale[:, None] * rows).reshape(6 * len(joints), dof + len(q))
 
 
 def _holding_rows(mech: Mechanism) -> Array:

@@ -95,7 +95,7 @@ class Parameters:
         """The mechanism with other values; its topology and reference poses are not computed again."""
         mech = self.mechanism
         parts: dict[str, list[Any]] = {}
-        for each, value in values.items():
+        for each, value in sorted(values.items(), key=lambda item: item[0].part == "payload"):  # added to given masses
             if each.field in NOT_NEGATIVE and value < 0:
                 raise MechanismError(f"'{each.name}' must not be negative, got {value:g}")
             field = {"joint": "joints", "coupling": "couplings", "motor": "motors"}.get(each.part, "bodies")

@@ -9,7 +9,10 @@ from supple.mechanism.io.compiler import Model
 from supple.mechanism.joint import Joint
 from supple.mechanism.record import Array
 
-DRAGGED = "is a bushing to the mocap body, as stiff as MuJoCo's constraint; `sim.set_target('{}', ...)` moves its rest"
+DRAGGED = (
+    "is a bushing to the mocap body, as stiff as MuJoCo's constraint at its largest impedance; "
+    "`sim.set_target('{}', [x, y, z, rx, ry, rz])` moves the pose that it pulls to, as data.mocap_pos and mocap_quat do"
+)
 LETTERS = ("x", "y", "z", "rx", "ry", "rz")
 SOFTEST, STIFFEST = 1e-4, 0.9999
 """Bounds of an impedance, as in MuJoCo."""
@@ -67,4 +70,5 @@ def bushing(
         stiffness=np.repeat(stiffness, 3),
         damping=np.repeat(damping, 3),
         reference=np.concatenate([at[:3, 3], spatial.so3_log(at[:3, :3])]),
+        rest=np.zeros(6),
     )
