@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "condensed/condensed_passes.hpp"
+#include "engine/articulated_exact.hpp"
 
 namespace supple {
 
@@ -32,14 +33,6 @@ constexpr double negligible_kept = 1e-9;     // accepted if the next correction 
 }  // namespace
 
 // to += a b, by blocks of 6 x 6
-static void add_product(const Matrix& a, const Matrix& b, Matrix& to) {
-    for (Eigen::Index j = 0; j < b.cols(); j += 6)
-        for (Eigen::Index i = 0; i < a.rows(); i += 6) {
-            Mat6 sum = to.block<6, 6>(i, j);
-            for (Eigen::Index k = 0; k < b.rows(); k += 6) sum += a.block<6, 6>(i, k).lazyProduct(b.block<6, 6>(k, j));
-            to.block<6, 6>(i, j) = sum;
-        }
-}
 static void add_product(const Matrix& a, const Vector& b, Vector& to) {
     for (Eigen::Index k = 0; k < b.size(); k += 6)
         for (Eigen::Index i = 0; i < a.rows(); i += 6) to.segment<6>(i) += a.block<6, 6>(i, k).lazyProduct(b.segment<6>(k));
@@ -50,7 +43,7 @@ Condensed::~Condensed() = default;
 
 void Condensed::prepare() {
     const Eigen::Index n = 6 * static_cast<Eigen::Index>(set.tips.size());
-    for (Matrix* each : {&response_.compliance, &response_.left, &response_.anchor, &small_, &projected_, &derivative_}) each->setZero(n, n);
+    for (Matrix* each : {&response_.compliance, &response_.left, &response_.anchor, &small_, &derivative_}) each->setZero(n, n);
     response_.inertia.setZero(n, n + 1);
     for (Vector* each : {&response_.drift, &response_.force, &right_, &wrench_,
                          &mu_, &moved_, &soft_, &before_, &free_, &projected_force_, &lambda_before, &set.lambda})
@@ -339,25 +332,41 @@ void Condensed::predict_step(const Step& step) {
 void Condensed::compute_correction(const Step& step, bool factorise) {
     const Eigen::Index n = mu_.size();
     evaluate_wrenches(1, step.c0 / step.h);
-    derivative_ += response_.anchor;
     for (Eigen::Index i = 0; i < n; i += 6) {
-        auto own = derivative_.block<6, 6>(i, i);
-        own += turning(wrench_.segment<6>(i) - lambda().segment<6>(i));  // geometric stiffness of the wrenches that exceed lambda
+        const Vec6 excess = wrench_.segment<6>(i) - lambda().segment<6>(i);  // has a geometric stiffness
+        const Mat6 own = derivative_.block<6, 6>(i, i) + response_.anchor.block<6, 6>(i, i) + turning(excess);
+        derivative_.block<6, 6>(i, i) = own;
         right_.segment<6>(i) = own * response_.drift.segment<6>(i);
-        for (Eigen::Index j = 0; factorise && j < n; j += 6)
-            small_.block<6, 6>(i, j) = (-own).lazyProduct(response_.compliance.block<6, 6>(i, j));
+        mu_.segment<6>(i) = response_.force.segment<6>(i) - response_.inertia.col(n).segment<6>(i) +
+                            Vec6(soft_.segment<6>(i).cwiseProduct(excess + right_.segment<6>(i)));
     }
-    mu_ = response_.force - response_.inertia.col(n);
-    mu_ += soft_.cwiseProduct(wrench_ - lambda() + right_);
     if (!response_.whole) add_product(response_.left, right_, mu_);
-    if (factorise) {
-        small_.diagonal().array() += 1;
-        projected_ = response_.inertia.leftCols(n);
-        projected_ += soft_.asDiagonal() * small_;
-        if (!response_.whole) add_product(response_.left, small_, projected_);
-        factors_.compute(projected_);
-    }
+    if (factorise) factorise_tangent();
     factors_.solve_in_place(mu_);
+}
+
+// Factors of D + (L + soft)(1 - S C), with S in `derivative_`. Six rows of a column at a time.
+void Condensed::factorise_tangent() {
+    const int n = static_cast<int>(mu_.size()), count = n / 6;
+    lanes_.resize((n + 2) * count + n);
+    Eight *left = lanes_.data(), *own = left + n * count, *soft = own + n, *column = soft + count;  // column: of 1 - S C
+    for (int e = 0; e < count; ++e) {
+        soft[e] = six_lanes(&soft_[6 * e]);
+        for (int c = 0; c < 6; ++c) own[6 * e + c] = -six_lanes(&derivative_(6 * e, 6 * e + c));
+        for (int c = 0; c < n && !response_.whole; ++c) left[n * e + c] = six_lanes(&response_.left(6 * e, c));
+    }
+    const Eight units[6] = {unit_eight(0), unit_eight(1), unit_eight(2), unit_eight(3), unit_eight(4), unit_eight(5)};
+    factors_.resize(n);
+    for (int j = 0; j < n; ++j) {
+        const double* compliance = &response_.compliance(0, j);
+        for (int e = 0; e < count; ++e) column[e] = combined(compliance + 6 * e, own + 6 * e, j / 6 == e ? units[j % 6] : every(0.0));
+        for (int e = 0; e < count; ++e) {
+            Eight entries = six_lanes(&response_.inertia(6 * e, j)) + soft[e] * column[e];
+            for (int f = 0; f < count && !response_.whole; ++f) entries = combined(numbers(column[f]), left + n * e + 6 * f, entries);
+            store(factors_.column(j) + 6 * e, entries);
+        }
+    }
+    factors_.factorise();
 }
 
 // The same by matrices of an earlier time step: mu = P^-1 (F - D' drift + soft (w - lambda)), P = D + (L + soft)(1 - S C),
@@ -388,7 +397,6 @@ void Condensed::keep_tangent(const Step& step) {
     }
     kept_use_.valid = passes->keep_projection(step, small_);
     kept_.compliance = response_.compliance;
-    kept_.matrix = projected_;
     kept_.factors = factors_;
     kept_.step = step;
     kept_use_.age = 0;
@@ -400,7 +408,10 @@ void Condensed::keep_tangent(const Step& step) {
 bool Condensed::step_by_kept(const Step& step) {
     if (!kept_use_.valid || unstable_steps_left > 0 || interior != passes.get()) return false;
     if (step.h != kept_.step.h || step.c0 != kept_.step.c0 || ++kept_use_.age > kept_lifetime) return false;
-    if (kept_use_.age == inverse_age) kept_.inverse = whole::inverse(kept_.matrix);
+    if (kept_use_.age == inverse_age) {
+        kept_.inverse = Matrix::Identity(mu_.size(), mu_.size());
+        kept_.factors.solve_in_place(kept_.inverse);
+    }
     predict_step(step);
     double last = INFINITY;
     for (int k = 0; k < kept_limit; ++k) {

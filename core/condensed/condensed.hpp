@@ -20,6 +20,7 @@
 #include "contact/external_load.hpp"
 #include "engine/stepper.hpp"
 #include "spatial/dense.hpp"
+#include "spatial/eight.hpp"
 
 namespace supple {
 
@@ -233,6 +234,7 @@ class Condensed : public Participant {
     Outcome solve(const Step& step, Start start);
     void predict_step(const Step& step);
     void compute_correction(const Step& step, bool factorise = true);
+    void factorise_tangent();
     void compute_correction_by_kept();
     void keep_tangent(const Step& step);
     bool step_by_kept(const Step& step);
@@ -277,7 +279,7 @@ class Condensed : public Participant {
     whole::LU factors_;
     // The tangent of motion of an earlier time step, for `step_by_kept`.
     struct {
-        Matrix compliance, matrix, inverse;  // C, P and P^-1
+        Matrix compliance, inverse;          // C and P^-1
         whole::LU factors;                   // of P
         Step step{};                         // differences of that time step
     } kept_;
@@ -287,7 +289,8 @@ class Condensed : public Participant {
         double rate = 0.1;              // contraction rate over the age; a guess at first
         int pause = 0, short_runs = 0;  // time steps until the next tangent is kept; successive runs of steps that were too short
     } kept_use_;
-    Matrix small_, projected_, derivative_;
+    Matrix small_, derivative_;
+    std::vector<Eight> lanes_;        // of `factorise_tangent`
     Vector right_, wrench_, mu_, moved_, soft_, before_;
     struct {
         std::vector<Pose> tips;

@@ -7,115 +7,145 @@
 namespace supple {
 
 namespace {
-SUPPLE_INLINE const double* numbers(const Eight& of) { return reinterpret_cast<const double*>(&of); }
-
-SUPPLE_INLINE Eight times(const double* by, const Eight* of) {
-    return (by[0] * of[0] + by[1] * of[1]) + (by[2] * of[2] + by[3] * of[3]) + (by[4] * of[4] + by[5] * of[5]);
-}
-
-// sum of left right^T
-Mat6 sum_of_products(const Eight* left, const Eight* right, int count) {
-    Eight rows[6] = {};
+// rows += sum of left right^T
+void add_products(const Eight* left, const Eight* right, int count, Eight* rows) {
     for (int i = 0; i < count; ++i) {
         const double* by = numbers(left[i]);
-        const Eight with = right[i];
-        for (int r = 0; r < 6; ++r) rows[r] += by[r] * with;
+        for (int r = 0; r < 6; ++r) rows[r] += by[r] * right[i];
     }
-    Mat6 sum;
-    for (int r = 0; r < 6; ++r) sum.row(r) = first_six(rows[r]);
-    return sum;
+}
+
+// Stores rows as six numbers of columns.
+SUPPLE_INLINE void store_transposed(const Eight* rows, double* to, Eigen::Index stride) {
+    for (int r = 0; r < 6; ++r) store_six(to + r * stride, rows[r]);
+}
+
+SUPPLE_INLINE Three turned_back(const Mat3& R, const Three& v) {  // R^T v
+    return {R(0, 0) * v.x + R(1, 0) * v.y + R(2, 0) * v.z, R(0, 1) * v.x + R(1, 1) * v.y + R(2, 1) * v.z,
+            R(0, 2) * v.x + R(1, 2) * v.y + R(2, 2) * v.z};
 }
 }  // namespace
 
-// B: the responses to unit wrenches on the tips, in their own axes. For trees only the pass inward, `carry` makes the other.
+// B: the responses to unit wrenches on the tips, in their own axes. For trees only the pass inward, `carry` makes the other. The paths of
+// two tips are passed together, so that the operations of one do not wait for those of the other.
 void PassesInterior::compute_columns() {
     const int n = static_cast<int>(nodes_.size());
-    for (int e = 0; e < count(); ++e) {
-        const Mat6& wrenches = to_tip_[e] = adjoint(about_origin(e).inverse());  // rows
-        if (tie_rows_ > 0) {
-            on_any_path_.assign(n, 1);
-            ContactRow rows[6];
-            for (int c = 0; c < 6; ++c) {
-                rows[c].node = tip_node(e);
-                rows[c].wrench = wrenches.row(c);
-            }
-            solve_eight(rows, 6);
-            for (int i = 0; i < n; ++i)
-                if (nodes_[i].size == 1) columns_[e * stride_ + i] = responses_->turn[i];
-            std::copy_n(responses_->tie.data(), tie_rows_, &tie_columns_[e * tie_rows_]);
-            continue;
+    for (int e = 0; e < count() && tie_rows_ > 0; ++e) {
+        on_any_path_.assign(n, 1);
+        const Mat6 wrenches = adjoint(about_origin(e).inverse());  // rows
+        ContactRow rows[6];
+        for (int c = 0; c < 6; ++c) {
+            rows[c].node = tip_node(e);
+            rows[c].wrench = wrenches.row(c);
         }
-        Eight right[6];
-        for (int r = 0; r < 6; ++r) right[r] = six_lanes(-wrenches.col(r));
-        for (int i = tip_node(e); i >= 0; i = nodes_[i].parent) {
+        solve_eight(rows, 6);
+        for (int i = 0; i < n; ++i)
+            if (nodes_[i].size == 1) columns_[e * stride_ + i] = responses_->turn[i];
+        std::copy_n(responses_->tie.data(), tie_rows_, &tie_columns_[e * tie_rows_]);
+    }
+    for (int e = 0; e < count() && tie_rows_ == 0; e += 2) {
+        const int together = std::min(2, count() - e);
+        Eight right[2][6];
+        int at[2] = {-1, -1};
+        for (int k = 0; k < together; ++k) {
+            const Pose tip = about_origin(e + k);
+            at[k] = tip_node(e + k);
+            for (int r = 0; r < 3; ++r) {
+                const Vec3 axis = tip.R.row(r), moment = tip.R.transpose() * tip.p.cross(Vec3::Unit(r));
+                right[k][r] = Eight{-axis[0], -axis[1], -axis[2], 0, 0, 0, 0, 0};
+                right[k][3 + r] = Eight{moment[0], moment[1], moment[2], -axis[0], -axis[1], -axis[2], 0, 0};
+            }
+        }
+        while (at[0] >= 0 || at[1] >= 0)
+            for (int k = 0; k < 2; ++k) {
+                const int i = at[k];
+                if (i < 0) continue;
+                at[k] = nodes_[i].parent;
+                if (nodes_[i].size == 0) continue;
+                const Eliminated& out = eliminated_[i];
+                const Eight rho = combined(numbers(out.screw), right[k], every(0.0));
+                path_columns_[(e + k) * stride_ + i] = out.inverse * rho;
+                if (out.inverse == 0) continue;
+                const double* u = numbers(out.upart);
+                for (int r = 0; r < 6; ++r) right[k][r] -= u[r] * rho;
+            }
+    }
+}
+
+// From the world outward for `together` tips from e on: the twists xi of all nodes by the columns, m.xi_parent into `behind_`, and half of the
+// tangent of motion times the columns, m.xi_parent + t (m.s + k) / 2, into `ahead`. `solve`: also the columns of a tree. `twists`: of the tips
+// in their own axes, transposed, (6, 6e) for each tip.
+template <bool solve, int together>
+void PassesInterior::carry(int e, std::vector<Eight>& all_columns, std::vector<Eight>& all_ahead, Matrix& twists) {
+    const int n = static_cast<int>(nodes_.size());
+    Eight xi[together][6] = {};
+    for (int i = grounded_; i < n; ++i) {
+        const unsigned char flags = flags_[i];
+        if (based_[i] || flags & branches)
+            for (int k = 0; k < together; ++k)
+                for (int r = 0; r < 6; ++r) xi[k][r] = based_[i] ? every(0.0) : twists_[(nodes_[i].parent * 2 + k) * 6 + r];
+        if (nodes_[i].size == 1) {
             const Eliminated& out = eliminated_[i];
-            if (nodes_[i].size == 0) continue;
-            const Eight rho = times(numbers(out.screw), right);
-            path_columns_[e * stride_ + i] = out.inverse * rho;
-            if (out.inverse == 0) continue;
-            const double* u = numbers(out.upart);
-            for (int r = 0; r < 6; ++r) right[r] -= u[r] * rho;
+            const double *m = numbers(inertia_[i]), *s = numbers(out.screw);
+            for (int k = 0; k < together; ++k) {
+                const int at = (e + k) * stride_ + i;
+                if (solve) all_columns[at] = out.inverse == 0 ? every(0.0) : -combined(numbers(out.part), xi[k], path_columns_[at]);
+                const Eight turn = all_columns[at], behind = combined(m, xi[k], every(0.0));
+                behind_[at] = behind;
+                all_ahead[at] = behind + (0.5 * m[7]) * turn;
+                for (int r = 0; r < 6; ++r) xi[k][r] += s[r] * turn;
+            }
+        }
+        if (flags & joins)
+            for (int k = 0; k < together; ++k)
+                for (int r = 0; r < 6; ++r) twists_[(i * 2 + k) * 6 + r] = xi[k][r];
+    }
+    for (int f = 0; f < count(); ++f) {
+        const Pose at = about_origin(f);
+        for (int k = 0; k < together; ++k) {
+            const Eight* tip = &twists_[(tip_node(f) * 2 + k) * 6];
+            const Three w = three(tip + 3), linear = turned_back(at.R, three(tip) + cross(w, every(at.p))), angular = turned_back(at.R, w);
+            const Eight rows[6] = {linear.x, linear.y, linear.z, angular.x, angular.y, angular.z};
+            store_transposed(rows, &twists(6 * (e + k), 6 * f), twists.rows());
         }
     }
 }
 
-// From the world outward for one tip: the twists xi of all nodes by the columns, m.xi_parent into `behind_`, and half of the tangent of motion times
-// the columns, m.xi_parent + t (m.s + k) / 2, into `ahead`. `solve`: also the columns of a tree. `twists`: of the tips in their own axes, (6e, 6).
-template <bool solve>
-void PassesInterior::carry(int e, Eight* columns, Eight* ahead, Matrix& twists) {
-    const int n = static_cast<int>(nodes_.size());
-    const Eight* inward = &path_columns_[e * stride_];
-    Eight* behind = &behind_[e * stride_];
-    Eight xi[6] = {};
-    for (int i = grounded_; i < n; ++i) {
-        const unsigned char flags = flags_[i];
-        if (based_[i] || flags & branches)
-            for (int r = 0; r < 6; ++r) xi[r] = based_[i] ? every(0.0) : twists_[nodes_[i].parent * 6 + r];
-        if (nodes_[i].size == 1) {
-            const Eliminated& out = eliminated_[i];
-            if (solve) columns[i] = out.inverse == 0 ? every(0.0) : -(inward[i] + times(numbers(out.part), xi));
-            const Eight turn = columns[i];
-            const double *m = numbers(inertia_[i]), *s = numbers(out.screw);
-            behind[i] = times(m, xi);
-            ahead[i] = behind[i] + (0.5 * m[7]) * turn;
-            for (int r = 0; r < 6; ++r) xi[r] += s[r] * turn;
-        }
-        if (flags & joins)
-            for (int r = 0; r < 6; ++r) twists_[i * 6 + r] = xi[r];
-    }
-    for (int f = 0; f < count(); ++f) {
-        Mat6 rows;
-        for (int r = 0; r < 6; ++r) rows.row(r) = first_six(twists_[tip_node(f) * 6 + r]);
-        twists.block<6, 6>(6 * f, 6 * e) = to_tip_[f].lazyProduct(rows);
-    }
+void PassesInterior::carry_all(bool solve, std::vector<Eight>& columns, std::vector<Eight>& ahead, Matrix& twists) {
+    int e = 0;
+    for (; e + 1 < count(); e += 2) solve ? carry<true, 2>(e, columns, ahead, twists) : carry<false, 2>(e, columns, ahead, twists);
+    if (e < count()) solve ? carry<true, 1>(e, columns, ahead, twists) : carry<false, 1>(e, columns, ahead, twists);
 }
 
 // The tangent of motion between the basis (B of the step's first tangent) and the present B, and the twists of the tips by both.
 void PassesInterior::project_columns(Response& response) {
     const int first = grounded_, n = static_cast<int>(nodes_.size()) - first;
+    carry_all(tie_rows_ == 0, columns_, ahead_, response.compliance);  // symmetric
+    if (has_first_) carry_all(false, first_, first_ahead_, response.left);
+    else response.left = response.compliance;
     for (int e = 0; e < count(); ++e) {
-        Eight *columns = &columns_[e * stride_], *ahead = &ahead_[e * stride_];
-        tie_rows_ > 0 ? carry<false>(e, columns, ahead, response.compliance) : carry<true>(e, columns, ahead, response.compliance);
-        if (has_first_) carry<false>(e, &first_[e * stride_], &first_ahead_[e * stride_], left_);
-        auto own = response.anchor.block<6, 6>(6 * e, 6 * e);
-        own = turning(lambda.segment<6>(6 * e));
+        Mat6 own = turning(lambda.segment<6>(6 * e));
         own.diagonal() += boost_ * anchor.segment<6>(6 * e);
+        response.anchor.block<6, 6>(6 * e, 6 * e) = own;
     }
-    if (has_first_) response.left = left_.transpose();
-    else response.left = response.compliance;  // symmetric
-    // half of it, and the transposed other half, which is the same half if B is the basis
+    // sum of basis ahead^T + (ahead of the basis) B^T; symmetric if B is the basis
+    const Eight *onto = &basis()[first], *onto_ahead = has_first_ ? &first_ahead_[first] : &ahead_[first];
+    const Eigen::Index rows = response.inertia.rows();
     for (int e = 0; e < count(); ++e)
-        for (int f = 0; f < count(); ++f) {
-            Mat6 half = sum_of_products(&basis()[e * stride_ + first], &ahead_[f * stride_ + first], n);
-            if (has_first_) half += sum_of_products(&columns_[f * stride_ + first], &first_ahead_[e * stride_ + first], n).transpose();
-            response.inertia.block<6, 6>(6 * e, 6 * f) = half;
-        }
-    for (int e = 0; e < count() && !has_first_; ++e)
-        for (int f = 0; f <= e; ++f) {
-            auto block = response.inertia.block<6, 6>(6 * e, 6 * f);
-            const Mat6 whole = Mat6(block) + Mat6(response.inertia.block<6, 6>(6 * f, 6 * e)).transpose();
-            block = whole;
-            response.inertia.block<6, 6>(6 * f, 6 * e) = whole.transpose();
+        for (int f = 0; f < (has_first_ ? count() : e + 1); ++f) {
+            Eight block[8] = {}, transposed[8];
+            add_products(onto + e * stride_, &ahead_[f * stride_ + first], n, block);
+            if (e == f && !has_first_) {
+                std::copy_n(block, 8, transposed);
+                transpose(transposed);
+                for (int r = 0; r < 6; ++r) block[r] += transposed[r];
+            } else {
+                add_products(onto_ahead + e * stride_, &columns_[f * stride_ + first], n, block);
+                std::copy_n(block, 8, transposed);
+                transpose(transposed);
+                store_transposed(transposed, &response.inertia(6 * e, 6 * f), rows);
+            }
+            if (!has_first_) store_transposed(block, &response.inertia(6 * f, 6 * e), rows);
         }
 }
 
@@ -192,7 +222,7 @@ void PassesInterior::compute_motion_by_coordinates(const Step& step, const Matri
         Eight* motion = &motion_by_coordinate_[e * stride_];
         for (int i : joined_) std::fill_n(&twists_[i * 6], 6, every(0.0));  // sums of V
         for (int f = 0; f < count(); ++f) {
-            const Mat6 by_twist = wrenches.block<6, 6>(6 * e, 6 * f) * to_tip_[f];
+            const Mat6 by_twist = wrenches.block<6, 6>(6 * e, 6 * f) * adjoint(about_origin(f).inverse());
             for (int r = 0; r < 6; ++r) twists_[tip_node(f) * 6 + r] -= six_lanes(by_twist.col(r));
         }
         Eight V[6] = {};
@@ -204,7 +234,7 @@ void PassesInterior::compute_motion_by_coordinates(const Step& step, const Matri
             }
             if (nodes_[i].size == 1) {
                 const double* m = numbers(inertia_[i]);
-                motion[i] = behind[i] + m[7] * onto[i] + times(numbers(eliminated_[i].screw), V);
+                motion[i] = behind[i] + m[7] * onto[i] + combined(numbers(eliminated_[i].screw), V, every(0.0));
                 for (int r = 0; r < 6; ++r) V[r] += m[r] * onto[i];
             }
             if (flags & branches && !(flags & rooted))

@@ -26,11 +26,11 @@ class CondensedCore {
         : engine(of) {
         expect(on_body, 16 * bodies.size());
         System& system = engine.system;
-        system.set_stops(stops);
+        system.stops = stops;
         engine.stepper = std::make_unique<Stepper>(system, h, order);
         model.h = h;
         model.order = order;
-        model.length = system.length_scale;
+        model.length = system.model().length_scale;
         for (std::size_t e = 0; e < bodies.size(); ++e) {
             EndEffector tip;
             tip.body = bodies[e];
@@ -44,7 +44,7 @@ class CondensedCore {
         if (model.passes && *model.passes->uncovered()) model.passes.reset();
         model.prepare();
         model.sparse->start();
-        const double stiff = 1e-4 * system.stiffness_scale;
+        const double stiff = 1e-4 * system.model().stiffness_scale;
         model.set_anchors(stiff / (model.length * model.length), stiff);
         poses.assign(16 * system.bodies(), 0.0);
         for (int b = 0; b < system.bodies(); ++b) poses[16 * b + 15] = 1;
@@ -149,9 +149,9 @@ class CondensedCore {
         write_to_engine();
         bool left = false;
         std::vector<double> deeper = doubles(q);
-        for (std::size_t r = 0; r < engine.system.rows.size(); ++r) {
-            const Row& row = engine.system.rows[r];
-            if (row.stop == 0 || mu.data()[r] == 0) continue;
+        for (std::size_t r = 0; r < engine.system.model().rows.size(); ++r) {
+            const Row& row = engine.system.model().rows[r];
+            if (!engine.system.is_stop(static_cast<int>(r)) || mu.data()[r] == 0) continue;
             double torque, slope, energy, square = 0;
             row.stop_torque(row.of.value(engine.system.state.q), torque, slope, energy);
             left = left || !(torque * mu.data()[r] > 0);

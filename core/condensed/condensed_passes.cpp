@@ -37,7 +37,7 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
     }
     // without stiffness of its own, its pivot is zero before the ties are eliminated; an actuator at its limit takes it away
     for (std::size_t i = 0; i < n; ++i)
-        if (flags_[i] & fronted && nodes_[i].size == 1 && system.stiffness[nodes_[i].axis] == 0) unresisted_[i] = 1;
+        if (flags_[i] & fronted && nodes_[i].size == 1 && system.model().stiffness[nodes_[i].axis] == 0) unresisted_[i] = 1;
     for (const auto& [node, actuator] : actuators_)
         if (flags_[node] & fronted) unresisted_[node] = 1;
     tip_poses_.resize(tips.size());
@@ -47,16 +47,14 @@ PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set
         for (int i = tip_node(static_cast<int>(e)); i >= 0 && !on_tip_path_[i]; i = nodes_[i].parent) on_tip_path_[i] = 1;
     columns_.assign(stride_ * count(), Eight{});
     first_ = path_columns_ = ahead_ = first_ahead_ = kept_columns_ = behind_ = motion_by_coordinate_ = columns_;
-    to_tip_.resize(count());
-    left_.setZero(6 * count(), 6 * count());
     tie_columns_.assign(tie_rows_ * count(), Eight{});
     kept_tie_columns_ = tie_columns_;
     inertia_.assign(stride_, Eight{});
     for (auto* each : {&motion_, &move_, &along_}) each->assign(stride_, 0.0);
     carried_.resize(n);
-    twists_.assign(n * 6, Eight{});
+    twists_.assign(n * 12, Eight{});
     projected_ = std::make_unique<Solution<OneColumn>>();
-    soft_scale_ = system.stiffness_scale;
+    soft_scale_ = system.model().stiffness_scale;
 }
 
 PassesInterior::~PassesInterior() = default;
@@ -211,9 +209,9 @@ void PassesInterior::remove_redundant_multipliers() {
 
 // Part of an actuator's excess force that is not in the balance, whose speeds are zero; `slope` by the coordinate, with the speed
 // c times the coordinate.
-static double excess_by_speed(const Actuator& actuator, double x, double speed, double c, double& slope) {
+static double excess_by_speed(const System& system, int actuator, double x, double speed, double c, double& slope) {
     double slope_at_rest;
-    const double moving = actuator.excess(x, speed, c, slope), at_rest = actuator.excess(x, 0, 0, slope_at_rest);
+    const double moving = system.excess(actuator, x, speed, c, slope), at_rest = system.excess(actuator, x, 0, 0, slope_at_rest);
     slope -= slope_at_rest;
     return moving - at_rest;
 }
@@ -227,7 +225,7 @@ double PassesInterior::coupling_drag(const Coupling& c, const Step& step, double
     slope = c.damping * kappa;
     for (int actuator : c.actuators) {
         double less;
-        force -= excess_by_speed(system_->actuators[actuator], value, speed, kappa, less);
+        force -= excess_by_speed(*system_, actuator, value, speed, kappa, less);
         slope -= less;
     }
     return force;
@@ -318,7 +316,7 @@ void PassesInterior::evaluate_motion(const Step& step) {
         for (const auto& [node, actuator] : actuators_)
             if (node / width == b) {
                 double slope;
-                motion_[node] -= excess_by_speed(system_->actuators[actuator], now.q[node % width], rate[node % width], kappa, slope);
+                motion_[node] -= excess_by_speed(*system_, actuator, now.q[node % width], rate[node % width], kappa, slope);
                 slopes[node % width] -= slope;
             }
         if (!tangent) continue;
@@ -341,12 +339,12 @@ void PassesInterior::evaluate_motion(const Step& step) {
 bool PassesInterior::touches_stop() const {
     double torque, slope, energy;
     for (const auto& [node, row] : stops_) {
-        system_->rows[row].stop_torque(coordinate(node), torque, slope, energy);
+        system_->model().rows[row].stop_torque(coordinate(node), torque, slope, energy);
         if (torque != 0) return true;
     }
     for (const Coupling& c : couplings_) {
         if (!c.stop) continue;
-        system_->rows[c.system_row].stop_torque(c.value, torque, slope, energy);
+        system_->model().rows[c.system_row].stop_torque(c.value, torque, slope, energy);
         if (torque != 0) return true;
     }
     return false;
@@ -382,7 +380,7 @@ double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
     if (!step_in_torque) return size;
     for (const auto& [node, row] : stops_) {
         double& q = present_[node / width].q[node % width];
-        q = system_->rows[row].pushed_to(q - alpha * move_[node], q);
+        q = system_->model().rows[row].pushed_to(q - alpha * move_[node], q);
     }
     for (const Coupling& c : couplings_) {
         if (!c.stop) continue;
@@ -391,7 +389,7 @@ double PassesInterior::move(const Vector& mu, double largest, double& alpha) {
             value += c.coefficients[i] * coordinate(c.nodes[i]);
             square += c.coefficients[i] * c.coefficients[i];
         }
-        const double more = system_->rows[c.system_row].pushed_to(c.value, value) - value;
+        const double more = system_->model().rows[c.system_row].pushed_to(c.value, value) - value;
         for (std::size_t i = 0; i < c.nodes.size(); ++i) present_[c.nodes[i] / width].q[c.nodes[i] % width] += more / square * c.coefficients[i];
     }
     return size;

@@ -71,8 +71,9 @@ class PassesInterior : public Interior, private Articulated {
     void remove_redundant_multipliers();
     int count() const { return static_cast<int>(tips.size()); }
     void compute_columns();
-    template <bool solve>
-    void carry(int e, Eight* columns, Eight* ahead, Matrix& twists);
+    template <bool solve, int together>
+    void carry(int e, std::vector<Eight>& columns, std::vector<Eight>& ahead, Matrix& twists);
+    void carry_all(bool solve, std::vector<Eight>& columns, std::vector<Eight>& ahead, Matrix& twists);
     void project_columns(Response& response);
     void project_corrections(Response& response);
     void project(const Step& step, bool fresh, Response& response);
@@ -99,8 +100,6 @@ class PassesInterior : public Interior, private Articulated {
     std::vector<Eight> ahead_, first_ahead_;    // (tips, nodes): half of the tangent of motion times these columns
     std::vector<Eight> behind_;                 // (tips, nodes): m times the basis' twist of the parent
     std::vector<Eight> motion_by_coordinate_;   // (tips, nodes): tangent of motion, projected onto the basis only
-    std::vector<Mat6> to_tip_;                  // twists in world axes about the origin, in the tips' own axes
-    Matrix left_;                               // (6e, 6e): twists of the tips by the basis
     std::unique_ptr<Solution<OneColumn>> projected_;  // solution for the residual of motion
     bool has_first_ = false, motor_jumped_ = false;
     int since_boost_ = 0, boost_lifetime_ = 0;  // first tangents since softer anchors were tried; and until they are tried again
@@ -108,7 +107,7 @@ class PassesInterior : public Interior, private Articulated {
     std::vector<Eight> inertia_;                // per node: m and, in lane 7, m.s + k
     std::vector<double> motion_, move_, along_; // residual of motion; last move; half of the tangent of motion times the correction to balance
     std::vector<Carried> carried_;
-    std::vector<Eight> twists_;                 // (nodes, 6), of nodes with several children or a tip
+    std::vector<Eight> twists_;                 // (nodes, 2, 6), of nodes with several children or a tip; by the columns of two tips
     std::vector<Pose> tip_in_node_, tip_poses_;
     std::vector<char> on_tip_path_;             // per node: a tip is beyond it
     struct {

@@ -17,10 +17,10 @@ SparseInterior::SparseInterior(TipSet& tips, System& system, Stepper& stepper)
 
 void SparseInterior::start() {
     act(false);
-    stepper_.start(std::vector<Vec6>(system_.mass.size(), Vec6::Zero()), std::vector<double>(system_.axes(), 0.0));
+    stepper_.start(std::vector<Vec6>(system_.model().mass.size(), Vec6::Zero()), std::vector<double>(system_.axes(), 0.0));
     touching_ = system_.active();
     x_.resize(system_.unknowns());
-    rows_.resize(system_.rows.size());
+    rows_.resize(system_.model().rows.size());
     columns_.setZero(system_.unknowns(), lambda.size() + 2);
     along_.setZero(system_.unknowns(), 2);
 }
@@ -103,7 +103,7 @@ void SparseInterior::leave_saddle() {
 }
 
 double SparseInterior::energy() const {
-    const double stiff = 1e4 * system_.stiffness_scale, gap = system_.gap_size();
+    const double stiff = 1e4 * system_.model().stiffness_scale, gap = system_.gap_size();
     return system_.strain_energy() + system_.gravity_energy() + 0.5 * stiff * gap * gap;
 }
 
@@ -187,11 +187,11 @@ double SparseInterior::move(const Vector& mu, double largest, double& alpha) {
     if (!std::isfinite(size)) return size;
     alpha = std::min(1.0, largest / size);
     std::vector<double>& q = system_.state.q;
-    for (std::size_t r = 0; r < rows_.size(); ++r) rows_[r] = system_.rows[r].of.value(q);
+    for (std::size_t r = 0; r < rows_.size(); ++r) rows_[r] = system_.model().rows[r].of.value(q);
     system_.retract(system_.state, x_.data(), alpha);
     for (std::size_t r = 0; r < rows_.size() && step_in_torque; ++r) {
-        const Row& row = system_.rows[r];
-        if (row.stop == 0) continue;
+        const Row& row = system_.model().rows[r];
+        if (!system_.is_stop(static_cast<int>(r))) continue;
         const double value = row.of.value(q), more = row.pushed_to(rows_[r], value) - value;
         double square = 0;
         for (double c : row.of.coefficients) square += c * c;
@@ -211,17 +211,17 @@ void SparseInterior::predict(double h, double trend) {
 
 void SparseInterior::start_motor_travel() {
     motor_travel_.clear();
-    for (std::size_t r = 0; r < system_.rows.size(); ++r) {
-        const Row& row = system_.rows[r];
+    for (std::size_t r = 0; r < system_.model().rows.size(); ++r) {
+        const Row& row = system_.model().rows[r];
         const double position = row.of.value(system_.state.q);
-        if (row.equality && std::abs(row.lower - position) > motor_moved) motor_travel_.push_back({static_cast<int>(r), position, row.lower});
+        const double target = system_.targets[r];
+        if (row.equality && std::abs(target - position) > motor_moved) motor_travel_.push_back({static_cast<int>(r), position, target});
     }
 }
 
 void SparseInterior::move_motors(double part) {
     for (const MotorTravel& travel : motor_travel_) {
-        Row& row = system_.rows[travel.row];
-        row.lower = row.upper = part < 1 ? travel.from + part * (travel.to - travel.from) : travel.to;
+        system_.targets[travel.row] = part < 1 ? travel.from + part * (travel.to - travel.from) : travel.to;
         ++system_.input_changes;
     }
 }

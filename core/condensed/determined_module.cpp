@@ -45,19 +45,19 @@ struct Determined {
 
     // A time step. The stepper must know which rows move, because it moves them in parts if it divides the step.
     bool step() {
-        std::vector<Row>& rows = engine.system.rows;
+        std::vector<double>& of_rows = engine.system.targets;
         moved.clear();
         targets.clear();
         for (std::size_t i = 0; i < motors.size(); ++i) {
-            Row& row = rows[motors[i]];
-            if (row.lower == positions[i]) continue;
+            double& target = of_rows[motors[i]];
+            if (target == positions[i]) continue;
             moved.push_back(motors[i]);
-            targets.push_back(row.lower);
-            row.lower = positions[i];
+            targets.push_back(target);
+            target = positions[i];
             positions[i] = targets.back();
         }
         const bool done = engine.stepper->step(moved, targets.data());
-        for (std::size_t i = 0; i < moved.size(); ++i) rows[moved[i]].lower = targets[i];
+        for (std::size_t i = 0; i < moved.size(); ++i) of_rows[moved[i]] = targets[i];
         if (!done) read_positions();
         steps += done;
         return done;
@@ -66,10 +66,10 @@ struct Determined {
         const System& system = engine.synchronised();
         motors.clear();
         positions.clear();
-        for (std::size_t r = 0; r < system.rows.size(); ++r) {
-            if (!system.rows[r].equality) continue;
+        for (std::size_t r = 0; r < system.model().rows.size(); ++r) {
+            if (!system.model().rows[r].equality) continue;
             motors.push_back(static_cast<int>(r));
-            positions.push_back(system.rows[r].of.value(system.state.q));
+            positions.push_back(system.model().rows[r].of.value(system.state.q));
         }
     }
 };
@@ -92,7 +92,7 @@ class DeterminedCore {
             model.tips.push_back(tip);
         }
         tip_arrays.resize(bodies.size());
-        engine.stepper->start(std::vector<Vec6>(engine.system.mass.size(), Vec6::Zero()), std::vector<double>(engine.system.axes(), 0.0));
+        engine.stepper->start(std::vector<Vec6>(engine.system.model().mass.size(), Vec6::Zero()), std::vector<double>(engine.system.axes(), 0.0));
         model.read_positions();
         poses.assign(16 * engine.system.bodies(), 0.0);
         for (int b = 0; b < engine.system.bodies(); ++b) poses[16 * b + 15] = 1;

@@ -31,7 +31,7 @@ SUPPLE_INLINE Coefficients8 stumpff_coefficients(const Eight& s) {
 Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_ptr<const Tape> tape)
     : system_(system), tape_(std::move(tape)) {
     system_.active_fixed = true;
-    for (Actuator& each : system_.actuators) {  // a tape on which one saturates is refused
+    for (Actuation& each : system_.actuation) {  // a tape on which one saturates is refused
         each.lower = -INFINITY;
         each.upper = INFINITY;
     }
@@ -39,14 +39,14 @@ Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_pt
     if (!system_.flexible.empty()) passes = nullptr;  // the sparse factorisation differentiates their steps
     if (passes) passes_ = std::make_unique<Articulated>(*passes, system_);
     exact_passes_ = passes && passes->can_be_exact();
-    const int nb = system_.bodies(), na = system_.axes(), nr = static_cast<int>(system_.rows.size()),
-              ns = static_cast<int>(system_.springs.size());
+    const int nb = system_.bodies(), na = system_.axes(), nr = static_cast<int>(system_.model().rows.size()),
+              ns = static_cast<int>(system_.model().springs.size());
     const int nodes = passes ? static_cast<int>(passes_->nodes_.size()) : nb, blocks = (nodes + width - 1) / width;
     body_of_.assign(width * blocks, -1);
     for (int b = 0; b < nb; ++b) {
-        node_of_.push_back(passes ? passes_->body_node_[b] : system_.carrier[b]);
-        body_in_node_.push_back(passes ? passes_->in_node_[b] : system_.in_carrier[b]);
-        if (system_.is_carried(b)) continue;
+        node_of_.push_back(passes ? passes_->body_node_[b] : system_.model().carrier[b]);
+        body_in_node_.push_back(passes ? passes_->in_node_[b] : system_.model().in_carrier[b]);
+        if (system_.model().is_carried(b)) continue;
         body_of_[node_of_[b]] = b;
         movers_.push_back(b);
     }
@@ -57,11 +57,11 @@ Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_pt
         const int i = node_of_[b], l = i % width;
         Constants& to = constants_[i / width];
         const Pose& in = body_in_node_[b];
-        const Mat3 I = in.R * system_.group_inertia[b] * in.R.transpose();
+        const Mat3 I = in.R * system_.model().group_inertia[b] * in.R.transpose();
         const double six[] = {I(0, 0), I(1, 1), I(2, 2), I(0, 1), I(0, 2), I(1, 2)};
-        to.mass[l] = system_.group_mass[b];
-        put(to.centre, l, in.act(system_.group_centre[b]));
-        put(to.arm, l, in.R * system_.group_centre[b]);
+        to.mass[l] = system_.model().group_mass[b];
+        put(to.centre, l, in.act(system_.model().group_centre[b]));
+        put(to.arm, l, in.R * system_.model().group_centre[b]);
         for (int k = 0; k < 6; ++k) to.inertia[k][l] = six[k];
         put(to.body_axes.x, l, in.R.col(0));
         put(to.body_axes.y, l, in.R.col(1));
@@ -83,7 +83,7 @@ Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_pt
     twists_.resize(width * blocks);
     axes_.resize(na);
     rows_.resize(nr);
-    for (const Joint& joint : system_.joints) {
+    for (const Joint& joint : system_.model().joints) {
         int axis = joint.first;
         for (int size : joint.blocks) {
             blocks_.emplace_back().axis = axis;
@@ -107,12 +107,12 @@ std::size_t Adjoint::size_of(const std::string& input) const {
     const std::size_t nb = system_.bodies(), na = system_.axes(), nt = times(), parts = tape_->records.size() - 1;
     if (input == "twists" || input == "start_velocities") return 6 * nb;
     if (input == "increments" || input == "rates" || input == "stiffness" || input == "damping" || input == "armature") return na;
-    if (input == "targets" || input == "multipliers") return nt * system_.rows.size();
+    if (input == "targets" || input == "multipliers") return nt * system_.model().rows.size();
     if (input == "rest" || input == "torques" || input == "coordinates") return nt * na;
-    if (input == "spring_rest") return nt * system_.springs.size();
+    if (input == "spring_rest") return nt * system_.model().springs.size();
     if (input == "wrenches") return 6 * parts * nb;
     if (input == "poses" || input == "velocities") return 6 * nt * nb;
-    if (input == "spring_stiffness" || input == "spring_damping") return system_.springs.size();
+    if (input == "spring_stiffness" || input == "spring_damping") return system_.model().springs.size();
     if (input == "mass") return nb;
     if (input == "centre") return 3 * nb;
     if (input == "inertia") return 9 * nb;
@@ -123,16 +123,16 @@ std::size_t Adjoint::size_of(const std::string& input) const {
 
 double Adjoint::spring_slope(int axis) const {
     double torque, slope = 0, energy;
-    if (system_.curve[axis] >= 0)
-        system_.curves[system_.curve[axis]].evaluate(tape_->q(record_)[axis] - system_.rest[axis], torque, slope, energy);
-    return system_.stiffness[axis] + slope;
+    if (system_.model().curve[axis] >= 0)
+        system_.model().curves[system_.model().curve[axis]].evaluate(tape_->q(record_)[axis] - system_.rest[axis], torque, slope, energy);
+    return system_.model().stiffness[axis] + slope;
 }
 
 double Adjoint::coupling_slope(int s) const {
-    const Spring& spring = system_.springs[s];
+    const Spring& spring = system_.model().springs[s];
     double torque, slope = 0, energy;
     if (spring.curve >= 0)
-        system_.curves[spring.curve].evaluate(sum_of(spring.of, tape_->q(record_)) - spring.rest, torque, slope, energy);
+        system_.model().curves[spring.curve].evaluate(sum_of(spring.of, tape_->q(record_)) - system_.spring_rest[s], torque, slope, energy);
     return spring.stiffness + slope;
 }
 
@@ -261,13 +261,13 @@ Adjoint::Frame& Adjoint::moved(int record) {
     for (const Block& block : blocks_) {
         const int a = block.axis;
         if (block.size == 1) {
-            frame.p[a] = system_.armature[a] * step.rate(q[a], q1[a], q2[a]);
+            frame.p[a] = system_.model().armature[a] * step.rate(q[a], q1[a], q2[a]);
             continue;
         }
         const Mat3 Rt = so3_exp(Vec3(q1 + a)).transpose();
         Vec3 rate = c * so3_log(Rt * so3_exp(Vec3(q + a)));
         if (c2 != 0) rate += c2 * so3_log(Rt * so3_exp(Vec3(q2 + a)));
-        for (int i = 0; i < 3; ++i) frame.p[a + i] = system_.armature[a + i] * rate[i];
+        for (int i = 0; i < 3; ++i) frame.p[a + i] = system_.model().armature[a + i] * rate[i];
     }
     return frame;
 }
@@ -292,7 +292,7 @@ std::vector<double> Adjoint::recorded_velocities() {
             const Mat3 in = body_in_node_[b].R.transpose();
             const Vec3 spin = in * get(m.spin, l), centre_velocity = in * Vec3(get(m.R, l).transpose() * get(m.centre_velocity, l));
             Eigen::Map<Vec6>(result.data() + 6 * (static_cast<std::size_t>(t) * nb + b)) =
-                stack(centre_velocity - spin.cross(system_.group_centre[b]), spin);
+                stack(centre_velocity - spin.cross(system_.model().group_centre[b]), spin);
         }
     }
     return result;
@@ -306,7 +306,7 @@ void Adjoint::set_inputs(int record) {
     const TapeInputs& in = tape_->inputs(record);
     system_.rest = in.rest;
     system_.applied = in.applied;
-    for (std::size_t s = 0; s < system_.springs.size(); ++s) system_.springs[s].rest = in.spring_rest[s];
+    system_.spring_rest = in.spring_rest;
     system_.loads = in.loads;
     system_.handles = in.handles;
     if (passes_) passes_->refresh(system_);
@@ -382,19 +382,19 @@ void Adjoint::linearise(int i) {
 }
 
 void Adjoint::factorise_sparse(int i) {
-    const int nb = system_.bodies(), na = system_.axes(), nr = static_cast<int>(system_.rows.size());
+    const int nb = system_.bodies(), na = system_.axes(), nr = static_cast<int>(system_.model().rows.size());
     const Frame *frame[3] = {&moved(i), &moved(i - 1), &moved(i - 2)};
     const double* q[3] = {tape_->q(i), tape_->q(i - 1), tape_->q(i - 2)};
     system_.state.q.assign(q[0], q[0] + na);
     system_.state.mu.assign(tape_->mu(i), tape_->mu(i) + nr);
-    for (std::size_t j = 0; j < system_.joints.size(); ++j) {
+    for (std::size_t j = 0; j < system_.model().joints.size(); ++j) {
         const auto position = std::find(tape_->loops.begin(), tape_->loops.end(), static_cast<int>(j));
         if (position != tape_->loops.end())
             system_.state.lambda[j] = Vec6(tape_->lambda(i) + 6 * (position - tape_->loops.begin()));
-        else if (system_.joints[j].outer < 0)
+        else if (system_.model().joints[j].outer < 0)
             system_.state.lambda[j] = passes_->joint_wrench(static_cast<int>(j));
     }
-    for (int r = 0; r < nr; ++r) system_.rows[r].lower = tape_->targets(i)[r];
+    std::copy_n(tape_->targets(i), nr, system_.targets.begin());
     for (int b = 0; b < nb; ++b) {
         const int k = node_of_[b] / width, l = node_of_[b] % width;
         auto momentum = [&](const FrameBlock& block) { return stack(get(block.linear, l), get(block.angular, l)); };
@@ -403,7 +403,7 @@ void Adjoint::factorise_sparse(int i) {
         history_.centre[b] = get(frame[1]->blocks[k].motion.centre, l);
         history_.centre_before[b] = get(frame[2]->blocks[k].motion.centre, l);
         history_.momentum[b] = history_.momentum_before[b] = Vec6::Zero();
-        if (system_.is_carried(b)) continue;
+        if (system_.model().is_carried(b)) continue;
         history_.momentum[b] = momentum(frame[1]->blocks[k]);
         history_.momentum_before[b] = momentum(frame[2]->blocks[k]);
     }
@@ -413,9 +413,9 @@ void Adjoint::factorise_sparse(int i) {
     history_.p_before = frame[2]->p;
     history_.flexible = frame[1]->flexible;
     history_.flexible_before = frame[2]->flexible;
-    for (std::size_t s = 0; s < system_.springs.size(); ++s) {
-        history_.length[s] = sum_of(system_.springs[s].of, q[1]);
-        history_.length_before[s] = sum_of(system_.springs[s].of, q[2]);
+    for (std::size_t s = 0; s < system_.model().springs.size(); ++s) {
+        history_.length[s] = sum_of(system_.model().springs[s].of, q[1]);
+        history_.length_before[s] = sum_of(system_.model().springs[s].of, q[2]);
     }
     system_.set_active({tape_->active(i), tape_->active(i) + nr});
     system_.evaluate(true, &tape_->records[i].step, &history_);
@@ -427,7 +427,7 @@ void Adjoint::factorise_sparse(int i) {
 Vec3 Adjoint::free_axis(int loop, int i) const {
     const Articulated::Loop& tie = passes_->loops_[loop];
     if (tie.rows == 5) return passes_->pose(tie.end[0].node).R * tie.end[0].direction[0];
-    const Joint& joint = system_.joints[tie.joint];
+    const Joint& joint = system_.model().joints[tie.joint];
     const Pose frame = joint.child < 0 ? joint.pose_child : passes_->body_pose(joint.child) * joint.pose_child;
     return frame.R * passes_->ball_axes(tie).col(i);
 }

@@ -74,7 +74,7 @@ void Adjoint::solve_transposed(const Gradient& g, const double* by_multipliers) 
             const Gradient::Bodies& from = g.bodies[node_of_[b] / width];
             const int l = node_of_[b] % width;
             const Mat3 Rt = axes_of(b).transpose();
-            Eigen::Map<Vec6>(right_.data() + system_.twist_row(b)) = at_origin(Rt * get(from.P, l), Rt * get(from.F, l), system_.group_centre[b]);
+            Eigen::Map<Vec6>(right_.data() + system_.twist_row(b)) = at_origin(Rt * get(from.P, l), Rt * get(from.F, l), system_.model().group_centre[b]);
         }
         for (int a = 0; a < system_.axes(); ++a) right_[system_.axis_row(a)] = g.q[a];
         for (std::size_t r = 0; by_multipliers && r < z_rows_.size(); ++r)
@@ -83,7 +83,7 @@ void Adjoint::solve_transposed(const Gradient& g, const double* by_multipliers) 
         for (int b : movers_) {
             const Vec6 z(&x_[system_.twist_row(b)]);
             const Mat3 R = axes_of(b);
-            put(z_[node_of_[b] / width].linear, node_of_[b] % width, R * velocity_at(z, system_.group_centre[b]));
+            put(z_[node_of_[b] / width].linear, node_of_[b] % width, R * velocity_at(z, system_.model().group_centre[b]));
             put(z_[node_of_[b] / width].angular, node_of_[b] % width, R * z.tail<3>());
         }
         for (int a = 0; a < system_.axes(); ++a) z_axes_[a] = x_[system_.axis_row(a)];
@@ -147,8 +147,8 @@ void Adjoint::solve_transposed(const Gradient& g, const double* by_multipliers) 
 
 InputArrays Adjoint::backward(OutputArrays objective) {
     carry_to_groups(objective);
-    const int nb = system_.bodies(), na = system_.axes(), nr = static_cast<int>(system_.rows.size()),
-              ns = static_cast<int>(system_.springs.size());
+    const int nb = system_.bodies(), na = system_.axes(), nr = static_cast<int>(system_.model().rows.size()),
+              ns = static_cast<int>(system_.model().springs.size());
     const std::size_t blocks = constants_.size();
     InputArrays result;
     InputArrays::visit(result, [&](const char* name, std::vector<double>& all) {
@@ -218,7 +218,7 @@ InputArrays Adjoint::backward(OutputArrays objective) {
             for (int n = 0; n < block.size; ++n) {
                 const int axis = block.axis + n;
                 result.armature[axis] += block.rate[n] * g.p[axis];
-                by_rate[n] = system_.armature[axis] * g.p[axis];
+                by_rate[n] = system_.model().armature[axis] * g.p[axis];
             }
             through_rate(block, by_rate, true);
         }
@@ -231,7 +231,7 @@ InputArrays Adjoint::backward(OutputArrays objective) {
             const int k = node_of_[handle.body] / width, l = node_of_[handle.body] % width;
             const Articulated::Motion& m = bodies_[k].motion;
             const Mat3 R = get(m.R, l);
-            const Vec3 a = R * Vec3(body_in_node_[handle.body].R * Vec3(handle.point - system_.group_centre[handle.body]));
+            const Vec3 a = R * Vec3(body_in_node_[handle.body].R * Vec3(handle.point - system_.model().group_centre[handle.body]));
             const Vec3 omega = R * get(m.spin, l);
             const Vec3 force = -handle.damping * (get(z_[k].linear, l) + get(z_[k].angular, l).cross(a));
             put(by_motion_[k].linear, l, get(by_motion_[k].linear, l) + force);
@@ -287,16 +287,16 @@ InputArrays Adjoint::backward(OutputArrays objective) {
                 result.rest[static_cast<std::size_t>(t) * na + axis] += by_torque[n] * spring_slope(axis);
                 result.damping[axis] -= z[n] * block.rate[n];
                 result.armature[axis] -= z[n] * c * block.rate[n];
-                by_rate[n] = -z[n] * (system_.damping[axis] + c * system_.armature[axis]);
+                by_rate[n] = -z[n] * (system_.model().damping[axis] + c * system_.model().armature[axis]);
                 last.p[axis] -= c1 * z[n];
                 before.p[axis] -= c2 * z[n];
             }
             through_rate(block, by_rate, false);
         }
         for (int s = 0; s < ns; ++s) {
-            const Spring& spring = system_.springs[s];
+            const Spring& spring = system_.model().springs[s];
             const double length = sum_of(spring.of, q), z = sum_of(spring.of, z_axes_.data());
-            result.spring_stiffness[s] -= z * (length - spring.rest);
+            result.spring_stiffness[s] -= z * (length - system_.spring_rest[s]);
             result.spring_rest[static_cast<std::size_t>(t) * ns + s] += z * coupling_slope(s);
             result.spring_damping[s] -= z * step.rate(length, sum_of(spring.of, tape_->q(i - 1)), sum_of(spring.of, tape_->q(i - 2)));
             for (std::size_t n = 0; n < spring.of.axes.size(); ++n) {
@@ -305,7 +305,7 @@ InputArrays Adjoint::backward(OutputArrays objective) {
             }
         }
         for (int r = 0; r < nr; ++r) {
-            if (!system_.rows[r].equality) continue;
+            if (!system_.model().rows[r].equality) continue;
             const double share = share_of(r);
             result.targets[static_cast<std::size_t>(t) * nr + r] += share * z_rows_[r];
             if (share < 1) result.targets[static_cast<std::size_t>(t - 1) * nr + r] += (1 - share) * z_rows_[r];
@@ -321,12 +321,12 @@ InputArrays Adjoint::backward(OutputArrays objective) {
         const int k = node_of_[b] / width, l = node_of_[b] % width;
         const Mat3 &in = body_in_node_[b].R, Rt = Mat3(get(start.blocks[k].motion.R, l) * in).transpose();
         const Vec3 linear = Rt * get(g.bodies[k].linear, l), angular = Rt * get(g.bodies[k].angular, l);
-        const Vec3 w = tape_->velocity[b].tail<3>(), centre_velocity = velocity_at(tape_->velocity[b], system_.group_centre[b]);
-        const double m = system_.group_mass[b];
-        Vec6 by_velocity = stack(m * linear, m * system_.group_centre[b].cross(linear) + system_.group_inertia[b] * angular);
+        const Vec3 w = tape_->velocity[b].tail<3>(), centre_velocity = velocity_at(tape_->velocity[b], system_.model().group_centre[b]);
+        const double m = system_.model().group_mass[b];
+        Vec6 by_velocity = stack(m * linear, m * system_.model().group_centre[b].cross(linear) + system_.model().group_inertia[b] * angular);
         if (!objective.velocities.empty()) by_velocity += Vec6(&objective.velocities[6 * b]);
-        Vec6 by_pose = at_origin(Rt * get(g.bodies[k].P, l), Rt * get(g.bodies[k].F, l), system_.group_centre[b]);
-        by_pose.tail<3>() += m * centre_velocity.cross(linear) + Vec3(system_.group_inertia[b] * w).cross(angular);
+        Vec6 by_pose = at_origin(Rt * get(g.bodies[k].P, l), Rt * get(g.bodies[k].F, l), system_.model().group_centre[b]);
+        by_pose.tail<3>() += m * centre_velocity.cross(linear) + Vec3(system_.model().group_inertia[b] * w).cross(angular);
         Eigen::Map<Vec6>(&result.twists[6 * b]) = by_pose;
         Eigen::Map<Vec6>(&result.velocities[6 * b]) = by_velocity;
         result.mass[b] = by_body[k].mass[l] + centre_velocity.dot(linear);
@@ -336,7 +336,7 @@ InputArrays Adjoint::backward(OutputArrays objective) {
     Eigen::Map<Vec3>(result.gravity.data()) = sum(by_gravity) + by_flexible_gravity;
     for (int axis = 0; axis < na; ++axis) {
         result.increments[axis] = g.q[axis];
-        result.rates[axis] = system_.armature[axis] * g.p[axis];
+        result.rates[axis] = system_.model().armature[axis] * g.p[axis];
         result.armature[axis] += tape_->rate[axis] * g.p[axis];
     }
     pull_back_flexible_start(g, result);

@@ -47,20 +47,20 @@ void Adjoint::start_tangents(const InputArrays* directions, int count, Tangents&
     for (int column = 0; column < count; ++column) {
         const InputArrays& d = directions[column];
         for (int b : movers_) {
-            const Mat3 R = body_pose(frame, b).R, &I = system_.group_inertia[b];
+            const Mat3 R = body_pose(frame, b).R, &I = system_.model().group_inertia[b];
             const Vec6& V = tape_->velocity[b];
-            const Vec3 w = V.tail<3>(), centre_velocity = velocity_at(V, system_.group_centre[b]);
-            const double m = system_.group_mass[b];
+            const Vec3 w = V.tail<3>(), centre_velocity = velocity_at(V, system_.model().group_centre[b]);
+            const double m = system_.model().group_mass[b];
             const Vec6 dV = d.velocities.empty() ? Vec6(Vec6::Zero()) : six(d.velocities, b);
             const Vec6 twist = d.twists.empty() ? Vec6(Vec6::Zero()) : six(d.twists, b);
             const Vec3 turn = twist.tail<3>();
-            Vec3 linear = m * velocity_at(dV, system_.group_centre[b]) + m * turn.cross(centre_velocity);
+            Vec3 linear = m * velocity_at(dV, system_.model().group_centre[b]) + m * turn.cross(centre_velocity);
             Vec3 angular = I * dV.tail<3>() + turn.cross(Vec3(I * w));
             if (!d.mass.empty()) linear += d.mass[b] * centre_velocity;
             if (!d.centre.empty()) linear += m * w.cross(three(d.centre, b));
             if (!d.inertia.empty()) angular += nine(d.inertia, b) * w;
             Six &H = now.H[node_of_[b]], &M = now.M[node_of_[b]], &v = velocities[node_of_[b]];
-            put(H.linear, column, R * velocity_at(twist, system_.group_centre[b]));
+            put(H.linear, column, R * velocity_at(twist, system_.model().group_centre[b]));
             put(H.angular, column, R * turn);
             put(M.linear, column, R * linear);
             put(M.angular, column, R * angular);
@@ -70,7 +70,7 @@ void Adjoint::start_tangents(const InputArrays* directions, int count, Tangents&
         for (int axis = 0; axis < system_.axes(); ++axis) {
             if (!d.increments.empty()) now.q[axis][column] = d.increments[axis];
             double p = 0;
-            if (!d.rates.empty()) p += system_.armature[axis] * d.rates[axis];
+            if (!d.rates.empty()) p += system_.model().armature[axis] * d.rates[axis];
             if (!d.armature.empty()) p += tape_->rate[axis] * d.armature[axis];
             now.p[axis][column] = p;
         }
@@ -90,10 +90,10 @@ void Adjoint::solve_forward() {
                 const int i = node_of_[b];
                 const Mat3 Rt = Mat3(get(bodies_[i / width].motion.R, i % width) * body_in_node_[b].R).transpose();
                 Eigen::Map<Vec6>(to + system_.twist_row(b)) =
-                    at_origin(Rt * get(wrenches_[i].linear, column), Rt * get(wrenches_[i].angular, column), system_.group_centre[b]);
+                    at_origin(Rt * get(wrenches_[i].linear, column), Rt * get(wrenches_[i].angular, column), system_.model().group_centre[b]);
             }
             for (int a = 0; a < system_.axes(); ++a) to[system_.axis_row(a)] = axes_[a][column];
-            for (std::size_t r = 0; r < system_.rows.size(); ++r) to[system_.row_row(static_cast<int>(r))] = rows_[r][column];
+            for (std::size_t r = 0; r < system_.model().rows.size(); ++r) to[system_.row_row(static_cast<int>(r))] = rows_[r][column];
         }
         system_.solve(right_.data(), x_.data(), false, true, width);
         for (int column = 0; column < width; ++column) {
@@ -102,11 +102,11 @@ void Adjoint::solve_forward() {
                 const int i = node_of_[b];
                 const Mat3 R = get(bodies_[i / width].motion.R, i % width) * body_in_node_[b].R;
                 const Vec6 twist(from + system_.twist_row(b));
-                put(twists_[i].linear, column, R * velocity_at(twist, system_.group_centre[b]));
+                put(twists_[i].linear, column, R * velocity_at(twist, system_.model().group_centre[b]));
                 put(twists_[i].angular, column, R * twist.tail<3>());
             }
             for (int a = 0; a < system_.axes(); ++a) axes_[a][column] = from[system_.axis_row(a)];
-            for (std::size_t r = 0; r < system_.rows.size(); ++r) rows_[r][column] = from[system_.row_row(static_cast<int>(r))];
+            for (std::size_t r = 0; r < system_.model().rows.size(); ++r) rows_[r][column] = from[system_.row_row(static_cast<int>(r))];
         }
         return;
     }
@@ -171,8 +171,8 @@ void Adjoint::solve_forward() {
 // The step that ends at the linearised record.
 void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& now, const Tangents& last, const Tangents& before,
                             std::vector<Six>& velocities) {
-    const int nb = system_.bodies(), na = system_.axes(), nr = static_cast<int>(system_.rows.size()),
-              ns = static_cast<int>(system_.springs.size());
+    const int nb = system_.bodies(), na = system_.axes(), nr = static_cast<int>(system_.model().rows.size()),
+              ns = static_cast<int>(system_.model().springs.size());
     const TapeRecord& record = tape_->records[record_];
     const Step& step = record.step;
     const double c = step.c0 / step.h, c1 = step.c1 / step.h, c2 = step.c2 / step.h;
@@ -190,9 +190,9 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         const int i = node_of_[b], k = i / width, l = i % width;
         const Articulated::ExactBody& body = bodies_[k];
         const Articulated::Motion& m = body.motion;
-        const Mat3 R = get(m.R, l), &in = body_in_node_[b].R, I = in * system_.group_inertia[b] * in.transpose();
+        const Mat3 R = get(m.R, l), &in = body_in_node_[b].R, I = in * system_.model().group_inertia[b] * in.transpose();
         const Vec3 spin = get(m.spin, l), centre_velocity = get(m.centre_velocity, l), force = get(body.force, l);
-        const double mass = system_.group_mass[b];
+        const double mass = system_.model().group_mass[b];
         Three df = c1 * last.H[i].linear + c2 * before.H[i].linear;
         Three ds = get(body.spin_by_turn, l) * (-1.0 * last.H[i].angular);
         if (c2 != 0) add(ds, get(past_spin_[k], l) * (last.H[i].angular - before.H[i].angular));
@@ -221,7 +221,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
             const Vec6 w = six(directions[column].wrenches, static_cast<std::size_t>(record_ - 1) * nb + b);
             const Mat3 axes = R * in;
             add(F, column, axes * w.head<3>());
-            add(T, column, axes * Vec3(w.tail<3>() - system_.group_centre[b].cross(Vec3(w.head<3>()))));
+            add(T, column, axes * Vec3(w.tail<3>() - system_.model().group_centre[b].cross(Vec3(w.head<3>()))));
         }
         wrenches_[i] = {F, T};
     }
@@ -229,11 +229,11 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         const int b = handle.body, i = node_of_[b], k = i / width, l = i % width;
         const Articulated::Motion& m = bodies_[k].motion;
         const Mat3 R = get(m.R, l), &in = body_in_node_[b].R;
-        const Vec3 a = R * Vec3(in * Vec3(handle.point - system_.group_centre[b])), omega = R * get(m.spin, l);
+        const Vec3 a = R * Vec3(in * Vec3(handle.point - system_.model().group_centre[b])), omega = R * get(m.spin, l);
         Three force = velocities[i].linear - cross(a, R * velocities[i].angular);
         for (int column = 0; with_centre && column < count; ++column)
             if (!directions[column].centre.empty()) {  // that of the group
-                const int by = system_.carrier[b];
+                const int by = system_.model().carrier[b];
                 add(force, column, -omega.cross(Vec3(R * Vec3(body_in_node_[by].R * three(directions[column].centre, by)))));
             }
         force = -handle.damping * force;
@@ -255,7 +255,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         past_rate(block, rate);
         for (int m = 0; m < block.size; ++m) {
             const int axis = block.axis + m;
-            Eight torque = (system_.damping[axis] + c * system_.armature[axis]) * rate[m] + c1 * last.p[axis] + c2 * before.p[axis];
+            Eight torque = (system_.model().damping[axis] + c * system_.model().armature[axis]) * rate[m] + c1 * last.p[axis] + c2 * before.p[axis];
             spring[m] = every(0.0);
             for (int column = 0; column < count; ++column) {
                 const InputArrays& d = directions[column];
@@ -272,12 +272,12 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
                 axes_[block.axis + m] -= (block.size == 3 ? block.of_vector(n, m) : 1.0) * spring[n];
     }
     for (int s = 0; s < ns; ++s) {
-        const Spring& spring = system_.springs[s];
+        const Spring& spring = system_.model().springs[s];
         const double length = sum_of(spring.of, q);
         Eight force = spring.damping * (c1 * sum_of(spring.of, last.q.data()) + c2 * sum_of(spring.of, before.q.data()));
         for (int column = 0; column < count; ++column) {
             const InputArrays& d = directions[column];
-            if (!d.spring_stiffness.empty()) force[column] += d.spring_stiffness[s] * (length - spring.rest);
+            if (!d.spring_stiffness.empty()) force[column] += d.spring_stiffness[s] * (length - system_.spring_rest[s]);
             if (!d.spring_rest.empty()) force[column] -= coupling_slope(s) * d.spring_rest[t * ns + s];
             if (!d.spring_damping.empty())
                 force[column] += d.spring_damping[s] *
@@ -287,7 +287,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
     }
     for (int r = 0; r < nr; ++r) {
         rows_[r] = every(0.0);
-        if (!system_.rows[r].equality) continue;
+        if (!system_.model().rows[r].equality) continue;
         const double share = share_of(r);
         for (int column = 0; column < count; ++column) {
             const std::vector<double>& targets = directions[column].targets;
@@ -303,13 +303,13 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         const int i = node_of_[b], k = i / width, l = i % width;
         const Articulated::ExactBody& body = bodies_[k];
         const Articulated::Motion& m = body.motion;
-        const Mat3 R = get(m.R, l), Rt = R.transpose(), &in = body_in_node_[b].R, I = in * system_.group_inertia[b] * in.transpose();
+        const Mat3 R = get(m.R, l), Rt = R.transpose(), &in = body_in_node_[b].R, I = in * system_.model().group_inertia[b] * in.transpose();
         const Vec3 spin = get(m.spin, l), centre_velocity = get(m.centre_velocity, l);
         const Six& H = now.H[i] = twists_[i];
         const Three df = velocities[i].linear + c * H.linear, ds = velocities[i].angular + get(body.spin_by_turn, l) * H.angular;
-        Six& M = now.M[i] = {system_.group_mass[b] * df, R * (I * ds) - cross(get(m.L, l), H.angular)};
+        Six& M = now.M[i] = {system_.model().group_mass[b] * df, R * (I * ds) - cross(get(m.L, l), H.angular)};
         // of (R^T f - s x arm, s), in body axes
-        const Vec3 arm = in * system_.group_centre[b];
+        const Vec3 arm = in * system_.model().group_centre[b];
         Three v = Rt * (df + cross(centre_velocity, H.angular)) + cross(arm, ds);
         for (int column = 0; with_mass && column < count; ++column) {
             const InputArrays& d = directions[column];
@@ -329,7 +329,7 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
             const int axis = block.axis + m;
             if (block.size == 1) rate[m] += c * now.q[axis];
             for (int n = 0; block.size == 3 && n < 3; ++n) rate[m] += block.by_increment[0](m, n) * now.q[block.axis + n];
-            now.p[axis] = system_.armature[axis] * rate[m];
+            now.p[axis] = system_.model().armature[axis] * rate[m];
             for (int column = 0; column < count; ++column)
                 if (!directions[column].armature.empty()) now.p[axis][column] += directions[column].armature[axis] * block.rate[m];
         }
@@ -342,14 +342,14 @@ void Adjoint::write_tangents(const Tangents& now, const std::vector<Six>& veloci
     for (int b = 0; !out->poses.empty() && b < nb; ++b) {
         const Mat3 Rt = body_pose(posed(record), b).R.transpose();
         const Six& H = now.H[node_of_[b]];
-        const Three turn = Rt * H.angular, moved = Rt * H.linear + cross(system_.group_centre[b], turn);
+        const Three turn = Rt * H.angular, moved = Rt * H.linear + cross(system_.model().group_centre[b], turn);
         for (int column = 0; column < count; ++column)
             Eigen::Map<Vec6>(&out[column].poses[6 * (first + b)]) = stack(get(moved, column), get(turn, column));
     }
     for (int b = 0; !out->velocities.empty() && b < nb; ++b) {
-        const Mat6 to_body = adjoint(system_.in_carrier[b].inverse());
+        const Mat6 to_body = adjoint(system_.model().in_carrier[b].inverse());
         for (int column = 0; column < count; ++column)
-            Eigen::Map<Vec6>(&out[column].velocities[6 * (first + b)]) = to_body * get(velocities[node_of_[system_.carrier[b]]], column);
+            Eigen::Map<Vec6>(&out[column].velocities[6 * (first + b)]) = to_body * get(velocities[node_of_[system_.model().carrier[b]]], column);
     }
     for (int column = 0; !out->multipliers.empty() && column < count; ++column)
         for (std::size_t r = 0; r < rows_.size(); ++r) out[column].multipliers[time * rows_.size() + r] = now.mu[r][column];

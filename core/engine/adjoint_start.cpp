@@ -45,7 +45,7 @@ InputArrays Adjoint::start(const double* q, const double* rates) {
         return sum;
     };
     auto turned = [&](int j) {
-        const Joint& joint = system_.joints[j];
+        const Joint& joint = system_.model().joints[j];
         Vec6 sum = -(ad(along(joint, result.increments)) * (system_.parent_adjoint(j) * recorded(joint.parent)));
         if (joint.interface >= 0) {
             const InterfaceFrame& frame = system_.interfaces[joint.interface];
@@ -66,9 +66,9 @@ InputArrays Adjoint::start(const double* q, const double* rates) {
         return sum;
     };
 
-    for (int b : system_.order) {
-        const int j = system_.holder(b);
-        const Joint& joint = system_.joints[j];
+    for (int b : system_.model().order) {
+        const int j = system_.model().holder[b];
+        const Joint& joint = system_.model().joints[j];
         const Mat6& B = system_.parent_adjoint(j);
         const Vec6 d = along(joint, result.increments), r = along(joint, result.rates) + turned(j);
         Eigen::Map<Vec6> xi(&result.twists[6 * b]), dV(&result.velocities[6 * b]);
@@ -85,8 +85,8 @@ InputArrays Adjoint::start(const double* q, const double* rates) {
             dV = both.col(1);
         }
     }
-    for (std::size_t j = 0; j < system_.joints.size(); ++j) {  // loops: least squares, as the rates at the start are
-        const Joint& joint = system_.joints[j];
+    for (std::size_t j = 0; j < system_.model().joints.size(); ++j) {  // loops: least squares, as the rates at the start are
+        const Joint& joint = system_.model().joints[j];
         if (joint.outer >= 0 || joint.count == 0) continue;
         Eigen::MatrixXd S(6, joint.count);
         for (int i = 0; i < joint.count; ++i) S.col(i) = system_.screw(joint.first + i);

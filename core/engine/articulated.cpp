@@ -155,18 +155,18 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
     slope.setZero();
     bool sprung = false, damped = false;
     for (int a = node.axis; a < node.axis + 3; ++a) {
-        sprung = sprung || s.stiffness[a] != 0 || s.curve[a] >= 0 || s.applied[a] != 0;
-        damped = damped || s.damping[a] != 0 || s.armature[a] != 0;
+        sprung = sprung || s.model().stiffness[a] != 0 || s.model().curve[a] >= 0 || s.applied[a] != 0;
+        damped = damped || s.model().damping[a] != 0 || s.model().armature[a] != 0;
     }
     const Vec3 q = sprung ? Vec3(node.sign * so3_log(node.rotation)) : Vec3::Zero();
     for (int i = 0; sprung && i < 3; ++i) {
         const int a = node.axis + i;
         const double deflection = q[i] - s.rest[a];
-        torque[i] = s.stiffness[a] * deflection - s.applied[a];
-        slope(i, i) = s.stiffness[a];
-        if (s.curve[a] < 0) continue;
+        torque[i] = s.model().stiffness[a] * deflection - s.applied[a];
+        slope(i, i) = s.model().stiffness[a];
+        if (s.model().curve[a] < 0) continue;
         double more, steeper, energy;
-        s.curves[s.curve[a]].evaluate(deflection, more, steeper, energy);
+        s.model().curves[s.model().curve[a]].evaluate(deflection, more, steeper, energy);
         torque[i] += more;
         slope(i, i) += steeper;
     }
@@ -181,9 +181,9 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
     Vec3 resistance = Vec3::Zero();
     for (int i = 0; damped && i < 3; ++i) {
         const int a = node.axis + i;
-        torque[i] += s.damping[a] * rate[i];
-        torque[i] += (step.c0 * s.armature[a] * rate[i] + step.c1 * node.p[i] + step.c2 * node.p_before[i]) / step.h;
-        resistance[i] = c * (s.damping[a] + c * s.armature[a]);
+        torque[i] += s.model().damping[a] * rate[i];
+        torque[i] += (step.c0 * s.model().armature[a] * rate[i] + step.c1 * node.p[i] + step.c2 * node.p_before[i]) / step.h;
+        resistance[i] = c * (s.model().damping[a] + c * s.model().armature[a]);
     }
     if (exact_) {
         const Vec3 turned = so3_log(node.rotation_past.transpose() * node.joint_rotation());
@@ -200,7 +200,7 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
 // Rate of a ball joint's increments, for its rotation at the end of the step.
 Vec3 Articulated::ball_rate(const BallNode& node, const Step& step, const Mat3& rotation) const {
     Vec3 rate = step.c0 * so3_log(node.rotation_past.transpose() * rotation);
-    if (step.c2 != 0) rate += step.c2 * so3_log(node.rotation_past.transpose() * so3_exp(node.q_before));
+    if (step.c2 != 0) rate += step.c2 * so3_log(node.rotation_past.transpose() * node.rotation_before);
     return rate / step.h;
 }
 
@@ -233,7 +233,7 @@ bool Articulated::inward(const Step& step) {
     if (tangent) negative_ = 0;
     const double kappa = step.c0 / step.h;
     const Eight none = every(0.0);
-    for (int i : joined_) summed_[i] = Summed{};
+    for (int i : joined_) summed_[i].clear<tangent>();
     evaluate_ties<tangent>(step);
     start_fronts<tangent>();
     evaluate_flexible<tangent>(step);
@@ -248,9 +248,14 @@ bool Articulated::inward(const Step& step) {
     for (int b = blocks_ - 1; b >= (all ? 0 : first_block_); --b) {
         const Fixed& fixed = fixed_[b];
         const Present& now = present_[b];
+        const int count = std::min(width, n - width * b);
+        lanes.few = 2 * count <= width;
         Eight slope = none;
         Eight tau = torque<second>(b, step, slope);
-        Motion m;
+        const Motion m = [&]() -> Motion {
+            if constexpr (statics) return Motion();
+            else return exact_ ? Motion(exact_[b].motion) : motion<second>(b, step);
+        }();
         bool has_elements = true;  // in statics, bodies without weight have none
         if constexpr (statics) {
             const Turn R = {three(now.R), three(now.R + 3), three(now.R + 6)};
@@ -261,7 +266,6 @@ bool Articulated::inward(const Step& step) {
             if (tangent && !heavy && has_elements) lanes.clear_elements();
             lanes.put_wrench(f, moment);
         } else {
-            m = exact_ ? exact_[b].motion : motion<second>(b, step);
             const Six resultant = exact_ ? Six{exact_[b].force, exact_[b].torque} : applied_less_inertia<second>(b, step, m);
             const Three &f = resultant.linear, &t = resultant.angular;
             const Three c = m.centre - every(origin_);
@@ -274,7 +278,6 @@ bool Articulated::inward(const Step& step) {
             lanes.put_wrench(f, moment);
         }
 
-        const int count = std::min(width, n - width * b);
         alignas(64) double torques[width], slopes[width];
         tau += load(&extra_torque_[width * b]);
         store(torques, tau);

@@ -30,6 +30,7 @@
 
 #include "contact/contact.hpp"
 #include "engine/joint_nodes.hpp"
+#include "engine/system.hpp"
 #include "spatial/abreast.hpp"
 
 namespace supple {
@@ -140,6 +141,14 @@ class Articulated {
     };
     struct Summed {  // sum of the contributions of several children to a node
         Eight A[6], B[6], W;
+
+        template <bool tangent>  // without, only the first row of A and W are in use
+        void clear() {
+            A[0] = W = every(0.0);
+            if (!tangent) return;
+            for (int r = 1; r < 6; ++r) A[r] = every(0.0);
+            for (int r = 0; r < 6; ++r) B[r] = every(0.0);
+        }
     };
     struct Front {          // a node with ties
         int node = 0, open = 0, own = 0, chunks = 0;  // rows passed on to the parent, rows eliminated here
@@ -154,10 +163,9 @@ class Articulated {
     struct BallNode {
         int node = 0, axis = 0;
         double sign = 1;  // -1: the joint is passed from its child to its parent
-        Vec3 q;           // rotation vector of the node after a step, when `settle` has computed it
         Mat3 rotation;    // present
-        Vec3 q_past, q_before, rate, rate_before, p, p_before;  // of the joint as it is described
-        Mat3 rotation_past;
+        Mat3 rotation_past, rotation_before;         // of the joint as it is described, as all below
+        Vec3 rate, rate_before, p, p_before;
         int shift_axis = -1;  // as in Node; the translations are along the axes of the node's frame, on a parent at rest
         bool sprung = false;  // whether springs, dampers or armatures act on the translations
         Mat3 along;           // these axes in the world
@@ -172,11 +180,8 @@ class Articulated {
         // Torques and increments of the joint as it is described, from and to those of the node.
         Vec3 torque_from_axes(const Vec3& torque) const { return sign > 0 ? torque : Vec3(-(rotation.transpose() * torque)); }
         Vec3 increment_of_axes(const Vec3& step) const { return sign > 0 ? step : Vec3(-(rotation * step)); }
-        void turn_to(const Vec3& to) {
-            q = to;
-            rotation = so3_exp(to);
-        }
-        void settle() { turn_to(so3_log(rotation)); }
+        // Makes the product of many rotations orthogonal again, to rounding.
+        void settle() { rotation = rotation * (1.5 * Mat3::Identity() - 0.5 * rotation.transpose() * rotation); }
         Mat3 joint_rotation() const { return sign > 0 ? rotation : Mat3(rotation.transpose()); }
         void set_joint_rotation(const Mat3& to) { rotation = sign > 0 ? to : Mat3(to.transpose()); }
     };
@@ -289,7 +294,7 @@ class Articulated {
     std::vector<char> find_single_nodes(const System& system, const std::vector<int>& holder) const;
     // Whether the tree passes a joint from its parent to its child.
     bool held_along(int joint) const {
-        const int child = system_->joints[joint].child;
+        const int child = system_->model().joints[joint].child;
         return child >= 0 && held_by_[child] == joint;
     }
     void find_axes_acted_on(const System& system);

@@ -68,7 +68,7 @@ bool Articulated::eliminate_translations(const Step& step, BallNode& node, const
         Vec3 slope;
         for (int i = 0; i < 3; ++i) {
             const int a = node.shift_axis + i;
-            slope[i] = s.stiffness[a] + c * (s.damping[a] + c * s.armature[a]);
+            slope[i] = s.model().stiffness[a] + c * (s.model().damping[a] + c * s.model().armature[a]);
         }
         M += node.along * slope.asDiagonal() * node.along.transpose();
     }
@@ -84,7 +84,7 @@ void Articulated::correct_translations(const Step& step, BallNode& node, const E
         const int a = node.shift_axis + i;
         const double rate = (step.c0 * node.t[i] + step.c1 * node.t_past[i] + step.c2 * node.t_before[i]) / step.h;
         const double accelerated = (step.c0 * rate + step.c1 * node.t_rate[i] + step.c2 * node.t_rate_before[i]) / step.h;
-        force[i] += s.stiffness[a] * (node.t[i] - s.rest[a]) + s.damping[a] * rate + s.armature[a] * accelerated;
+        force[i] += s.model().stiffness[a] * (node.t[i] - s.rest[a]) + s.model().damping[a] * rate + s.model().armature[a] * accelerated;
     }
     node.shift = -(node.compliance * (Vec3(right[0], right[1], right[2]) + node.along * force));
 }
@@ -212,11 +212,11 @@ template bool Articulated::eliminate_tied_ball<false>(const Step&, BallNode&, co
 // Free joints that are single nodes: the parent is at rest, nothing but linear springs, dampers and armatures acts on the translations, and
 // no tie connects the bodies beyond with others.
 std::vector<char> Articulated::find_single_nodes(const System& s, const std::vector<int>& holder) const {
-    const int nb = s.bodies(), nj = static_cast<int>(s.joints.size());
+    const int nb = s.bodies(), nj = static_cast<int>(s.model().joints.size());
     std::vector<char> single(nj, 0), tied(nb, 0);
     if (!floating_ || !flexible_.empty()) return single;
     auto inner = [&](int body) {
-        const Joint& joint = s.joints[holder[body]];
+        const Joint& joint = s.model().joints[holder[body]];
         return joint.child == body ? joint.parent : joint.child;
     };
     std::vector<int> top(nb, -2);  // the first moving body on the path from the world, -1 for bodies at rest
@@ -224,7 +224,7 @@ std::vector<char> Articulated::find_single_nodes(const System& s, const std::vec
         if (body < 0) return -1;
         if (top[body] == -2) {
             const int before = find(find, inner(body));
-            top[body] = before >= 0 ? before : s.joints[holder[body]].count ? body : -1;
+            top[body] = before >= 0 ? before : s.model().joints[holder[body]].count ? body : -1;
         }
         return top[body];
     };
@@ -235,14 +235,14 @@ std::vector<char> Articulated::find_single_nodes(const System& s, const std::vec
     };
     std::vector<int> of_axis(s.axes(), -1);
     for (int j = 0; j < nj; ++j) {
-        const Joint& joint = s.joints[j];
+        const Joint& joint = s.model().joints[j];
         const int outer = in_tree_[j] ? (holder[std::max(joint.child, 0)] == j && joint.child >= 0 ? joint.child : joint.parent) : joint.parent;
         for (int a = joint.first; a < joint.first + joint.count; ++a) of_axis[a] = find_top(find_top, outer);
         if (!in_tree_[j] && !is_bushing_[j]) tie(find_top(find_top, joint.parent), find_top(find_top, joint.child));
     }
     std::vector<char> other(s.axes(), 0);  // coordinates with something else
-    for (int a = 0; a < s.axes(); ++a) other[a] = s.curve[a] >= 0;
-    for (const Actuator& each : s.actuators)
+    for (int a = 0; a < s.axes(); ++a) other[a] = s.model().curve[a] >= 0;
+    for (const Actuator& each : s.model().actuators)
         if (each.axis >= 0) other[each.axis] = 1;
     auto tie_all = [&](const Combination& of) {
         for (int axis : of.axes) {
@@ -250,15 +250,15 @@ std::vector<char> Articulated::find_single_nodes(const System& s, const std::vec
             other[axis] = 1;
         }
     };
-    for (const Spring& spring : s.springs) tie_all(spring.of);
-    for (const Row& row : s.rows) tie_all(row.of);
+    for (const Spring& spring : s.model().springs) tie_all(spring.of);
+    for (const Row& row : s.model().rows) tie_all(row.of);
     for (int b = 0; b < nb; ++b) {
         const int j = holder[b];
-        const Joint& joint = s.joints[j];
+        const Joint& joint = s.model().joints[j];
         if (find_top(find_top, b) != b || tied[b] || joint.child != b || joint.blocks != std::vector<int>{1, 1, 1, 3}) continue;
         single[j] = 1;
         for (int i = 0; i < 6; ++i)
-            if (s.twists[joint.first + i] != Vec6::Unit(i) || (i < 3 && other[joint.first + i])) single[j] = 0;
+            if (s.model().twists[joint.first + i] != Vec6::Unit(i) || (i < 3 && other[joint.first + i])) single[j] = 0;
     }
     return single;
 }

@@ -9,29 +9,29 @@ namespace supple {
 // A bushing closes a loop, has three translations along the axes of its parent's frame and a rotation vector, its parent does not move,
 // and nothing but springs and dampers acts on its coordinates.
 void Articulated::find_bushings(const System& s) {
-    const int nj = static_cast<int>(s.joints.size());
+    const int nj = static_cast<int>(s.model().joints.size());
     is_bushing_.assign(nj, 0);
     holds_ground_.assign(nj, 0);
     std::vector<char> other(s.axes(), 0);  // coordinates with something else
-    for (int a = 0; a < s.axes(); ++a) other[a] = s.armature[a] != 0 || s.curve[a] >= 0;
-    for (const Actuator& each : s.actuators)
+    for (int a = 0; a < s.axes(); ++a) other[a] = s.model().armature[a] != 0 || s.model().curve[a] >= 0;
+    for (const Actuator& each : s.model().actuators)
         if (each.axis >= 0) other[each.axis] = 1;
-    for (const Spring& spring : s.springs)
+    for (const Spring& spring : s.model().springs)
         for (int a : spring.of.axes) other[a] = 1;
-    for (const Row& row : s.rows)
+    for (const Row& row : s.model().rows)
         for (int a : row.of.axes) other[a] = 1;
     auto inner = [&](int body) {
-        const Joint& joint = s.joints[s.holder(body)];
+        const Joint& joint = s.model().joints[s.model().holder[body]];
         return joint.child == body ? joint.parent : joint.child;
     };
     for (int j = 0; j < nj; ++j) {
-        const Joint& joint = s.joints[j];
+        const Joint& joint = s.model().joints[j];
         if (joint.outer >= 0 || joint.child < 0 || joint.interface >= 0 || joint.blocks != std::vector<int>{1, 1, 1, 3}) continue;
         bool suits = true;
-        for (int i = 0; i < 6; ++i) suits = suits && s.twists[joint.first + i] == Vec6::Unit(i) && !other[joint.first + i];
+        for (int i = 0; i < 6; ++i) suits = suits && s.model().twists[joint.first + i] == Vec6::Unit(i) && !other[joint.first + i];
         std::vector<int> path;
-        for (int b = joint.parent; b >= 0; b = inner(b)) path.push_back(s.holder(b));
-        if (!suits || std::any_of(path.begin(), path.end(), [&](int k) { return s.joints[k].count > 0; })) continue;
+        for (int b = joint.parent; b >= 0; b = inner(b)) path.push_back(s.model().holder[b]);
+        if (!suits || std::any_of(path.begin(), path.end(), [&](int k) { return s.model().joints[k].count > 0; })) continue;
         is_bushing_[j] = 1;
         for (int k : path) holds_ground_[k] = 1;
         Bushing bushing;
@@ -63,8 +63,8 @@ Vec6 Articulated::torques(const Bushing& of, const Vec6& q, const Vec6& rate, Ve
     Vec6 spring, damper;
     for (int i = 0; i < 6; ++i) {
         const int a = of.axis + i;
-        spring[i] = s.stiffness[a] * (q[i] - of.rest[i]) - of.applied[i];
-        damper[i] = s.damping[a] * rate[i];
+        spring[i] = s.model().stiffness[a] * (q[i] - of.rest[i]) - of.applied[i];
+        damper[i] = s.model().damping[a] * rate[i];
     }
     on_vector = spring.tail<3>();
     return stack(spring.head<3>(), so3_right_jacobian_inverse(q.tail<3>()).transpose() * on_vector) + damper;
@@ -95,8 +95,8 @@ void Articulated::add_bushing(Lanes& lanes, const Bushing& of, const Step& step)
     if (!tangent) return;
     Vec6 spring, damper;
     for (int i = 0; i < 6; ++i) {
-        spring[i] = s.stiffness[of.axis + i];
-        damper[i] = s.damping[of.axis + i] * step.c0 / step.h;  // of the rotation accurate enough for Newton's method, because steps are short
+        spring[i] = s.model().stiffness[of.axis + i];
+        damper[i] = s.model().damping[of.axis + i] * step.c0 / step.h;  // of the rotation accurate enough for Newton's method, because steps are short
     }
     const Mat3 K = G * (spring + damper).head<3>().asDiagonal() * G.transpose(), C = skew(at);
     const Mat3 Ji = so3_right_jacobian_inverse(q.tail<3>());

@@ -65,7 +65,7 @@ Vec6 Articulated::velocity_of(int body, const Pose& at) const {
     const Past& past = past_[node / width];
     auto vector = [&](const Eight* from) { return Vec3(from[0][l], from[1][l], from[2][l]); };
     const Vec3 spin = at.R * (in_node_[body].R.transpose() * vector(past.spin));
-    return stack(vector(past.centre_velocity) - spin.cross(at.R * system_->group_centre[body]), spin);
+    return stack(vector(past.centre_velocity) - spin.cross(at.R * system_->model().group_centre[body]), spin);
 }
 
 double Articulated::row_value(const Combination& of, const std::vector<Present>& at) const {
@@ -79,8 +79,8 @@ double Articulated::row_value(const Combination& of, const std::vector<Present>&
 
 void Articulated::limits(std::vector<Limit>& out) const {
     const double h = contact_step_.h;
-    for (std::size_t r = 0; r < system_->rows.size(); ++r) {
-        const Row& row = system_->rows[r];
+    for (std::size_t r = 0; r < system_->model().rows.size(); ++r) {
+        const Row& row = system_->model().rows[r];
         if (row.equality) continue;
         const double from = row_value(row.of, started_), rate = (row_value(row.of, present_) - from) / h;
         near_limits(r, from, rate, row.lower, row.upper, h, out);
@@ -107,7 +107,7 @@ void Articulated::respond(const std::vector<Touch>& touches, const std::vector<L
     contact_rows_.resize(n);
     for (int j = 3 * k; j < n; ++j) {
         const Limit& limit = limits[j - 3 * k];
-        const Combination& of = system_->rows[limit.row].of;
+        const Combination& of = system_->model().rows[limit.row].of;
         contact_rows_[j] = {-1, Vec6::Zero(), &of, limit.sign};
         free[j] = limit.sign * (row_value(of, present_) - row_value(of, started_)) / h;
     }

@@ -29,20 +29,19 @@ std::vector<int> Articulated::loop_joints() const {
 void Articulated::place(const double* q) {
     for (std::size_t i = 0; i < nodes_.size(); ++i)
         if (nodes_[i].size == 1) present_[i / width].q[i % width] = q[nodes_[i].axis];
-    for (BallNode& node : balls_) node.turn_to(node.sign * Vec3(q + node.axis));
+    for (BallNode& node : balls_) node.set_joint_rotation(so3_exp(Vec3(q + node.axis)));
     forward();
 }
 
 bool Articulated::factorise_exactly(const Step& step, const ExactBody* bodies, const signed char* active, const double* lambda,
                                     const double* const q[3], const double* const p[3]) {
     const double c = step.c0 / step.h;
-    soft_scale_ = system_->stiffness_scale + mean_mass_ * length_scale_ * length_scale_ * c * c;
+    soft_scale_ = system_->model().stiffness_scale + mean_mass_ * length_scale_ * length_scale_ * c * c;
     origin_ = pose(std::min<int>(grounded_, nodes_.size() - 1)).p;
     for (BallNode& node : balls_) {
-        node.turn_to(node.sign * Vec3(q[0] + node.axis));
-        node.q_past = Vec3(q[1] + node.axis);
-        node.q_before = Vec3(q[2] + node.axis);
-        node.rotation_past = so3_exp(node.q_past);
+        node.set_joint_rotation(so3_exp(Vec3(q[0] + node.axis)));
+        node.rotation_past = so3_exp(Vec3(q[1] + node.axis));
+        node.rotation_before = so3_exp(Vec3(q[2] + node.axis));
         node.p = Vec3(p[1] + node.axis);
         node.p_before = Vec3(p[2] + node.axis);
     }
@@ -82,7 +81,7 @@ void Articulated::add_exact_damper(Lanes& lanes, const NodeHandle& handle, const
 }
 
 Vec6 Articulated::joint_wrench(int j) const {
-    const Joint& joint = system_->joints[j];
+    const Joint& joint = system_->model().joints[j];
     const int node = joint_node_[j];
     const double sign = held_along(j) ? 1 : -1;
     const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;

@@ -5,7 +5,7 @@
 
 namespace supple {
 
-SUPPLE_INLINE Eight six_lanes(const Vec6& v) { return Eight{v[0], v[1], v[2], v[3], v[4], v[5], 0, 0}; }
+SUPPLE_INLINE Eight six_lanes(const Vec6& v) { return six_lanes(v.data()); }
 
 SUPPLE_INLINE Eight unit_eight(int lane) {
     Eight v = every(0.0);

@@ -18,7 +18,7 @@ Vec6 wrench_in(const Pose& frame, const Vec6& w) {
 
 // Multipliers for directions that are frozen at the present pose.
 void Articulated::read_multipliers(Loop& loop, const Vec6& lambda) {
-    const Joint& joint = system_->joints[loop.joint];
+    const Joint& joint = system_->model().joints[loop.joint];
     const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child, H = pose(loop.end[0].node);
     const Vec3 force = frame.R * lambda.head<3>();
     const Vec3 moment = frame.R * lambda.tail<3>() + (frame.p - H.act(loop.end[0].point)).cross(force);
@@ -29,7 +29,7 @@ void Articulated::read_multipliers(Loop& loop, const Vec6& lambda) {
 }
 
 Vec6 Articulated::loop_wrench(const Loop& loop) const {
-    const Joint& joint = system_->joints[loop.joint];
+    const Joint& joint = system_->model().joints[loop.joint];
     const double* multiplier = &multiplier_[loop.first];
     const Pose H = pose(loop.end[0].node);
     const Vec3 force = Vec3(multiplier) / length_scale_;
@@ -39,13 +39,13 @@ Vec6 Articulated::loop_wrench(const Loop& loop) const {
     if (loop.rows > 5) moment += multiplier[5] * x.cross(loop.along[2]);
     const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;
     Vec6 wrench = wrench_in(frame, stack(force, H.act(loop.end[0].point).cross(force) + moment));
-    if (loop.rows == 5) wrench.tail<3>() -= loop.applied * system_->twists[loop.axes[0]].tail<3>();
+    if (loop.rows == 5) wrench.tail<3>() -= loop.applied * system_->model().twists[loop.axes[0]].tail<3>();
     return wrench;
 }
 
 // Coordinates of a free ball joint that closes a loop.
 Vec3 Articulated::free_ball(const Loop& loop) const {
-    const Joint& joint = system_->joints[loop.joint];
+    const Joint& joint = system_->model().joints[loop.joint];
     const Pose a = joint.parent < 0 ? joint.pose_parent : body_pose(joint.parent) * joint.pose_parent;
     const Pose b = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;
     return ball_axes(loop).transpose() * so3_log(a.R.transpose() * b.R);
@@ -53,7 +53,7 @@ Vec3 Articulated::free_ball(const Loop& loop) const {
 
 Mat3 Articulated::ball_axes(const Loop& loop) const {
     Mat3 axes;  // the coordinates are components along the joint's own axes
-    for (int i = 0; i < 3; ++i) axes.col(i) = system_->twists[loop.axes[i]].tail<3>();
+    for (int i = 0; i < 3; ++i) axes.col(i) = system_->model().twists[loop.axes[i]].tail<3>();
     return axes;
 }
 
@@ -75,10 +75,9 @@ void Articulated::read(const System& s, const History& history, double h, bool f
     }
     for (BallNode& node : balls_) {
         auto of = [&](const std::vector<double>& all) { return Vec3(all[node.axis], all[node.axis + 1], all[node.axis + 2]); };
-        node.q_past = of(s.state.q);
-        node.turn_to(node.sign * node.q_past);
-        node.q_before = of(history.q_before);
-        node.rotation_past = so3_exp(node.q_past);
+        node.rotation_past = so3_exp(of(s.state.q));
+        node.set_joint_rotation(node.rotation_past);
+        node.rotation_before = so3_exp(of(history.q_before));
         node.rate = of(s.rate);
         node.rate_before = of(history.rate_before);
         node.p = of(history.p);
@@ -100,7 +99,7 @@ void Articulated::read(const System& s, const History& history, double h, bool f
         if (b < 0) continue;
         const Mat3& turned = nodes_[i].body_in_node.R;
         const Vec3 turn = turned * history.turn[b], w = s.velocity[b].tail<3>(), spin = turned * w;
-        const Vec3 centre_velocity = history.H[b].R * (s.velocity[b].head<3>() + w.cross(s.group_centre[b]));
+        const Vec3 centre_velocity = history.H[b].R * (s.velocity[b].head<3>() + w.cross(s.model().group_centre[b]));
         for (int k = 0; k < 3; ++k) {
             past.turn[k][l] = turn[k];
             past.spin[k][l] = spin[k];
@@ -170,11 +169,12 @@ void Articulated::record(double* q, double* mu, signed char* active, double* lam
     for (std::size_t i = 0; i < nodes_.size(); ++i)
         if (nodes_[i].size == 1) q[nodes_[i].axis] = past_[i / width].q[i % width];
     for (const BallNode& node : balls_) {
-        std::copy_n(node.q_past.data(), 3, q + node.axis);
+        const Vec3 vector = so3_log(node.rotation_past);
+        std::copy_n(vector.data(), 3, q + node.axis);
         if (node.shift_axis >= 0) std::copy_n(node.t_past.data(), 3, q + node.shift_axis);
     }
     for (const FlexibleNode& each : flexible_)
-        for (const Attachment& interface : each.interfaces) std::copy_n(each.past.eta.data(), each.modes, q + system_->joints[interface.joint].first);
+        for (const Attachment& interface : each.interfaces) std::copy_n(each.past.eta.data(), each.modes, q + system_->model().joints[interface.joint].first);
     for (const Loop& loop : loops_) {
         if (loop.rows == 5) q[loop.axes[0]] = loop.angle;
         if (loop.rows == 3) Eigen::Map<Vec3>(q + loop.axes[0]) = free_ball(loop);
@@ -209,8 +209,8 @@ void Articulated::write(System& s, History& history) const {
     }
     for (const BallNode& node : balls_) {
         auto put = [&](std::vector<double>& all, const Vec3& v) { std::copy_n(v.data(), 3, &all[node.axis]); };
-        put(s.state.q, node.q_past);
-        put(history.q_before, node.q_before);
+        put(s.state.q, so3_log(node.rotation_past));
+        put(history.q_before, so3_log(node.rotation_before));
         put(s.rate, node.rate);
         put(history.rate_before, node.rate_before);
         put(history.p, node.p);
@@ -221,7 +221,7 @@ void Articulated::write(System& s, History& history) const {
         put_translations(history.q_before, node.t_before);
         put_translations(s.rate, node.t_rate);
         put_translations(history.rate_before, node.t_rate_before);
-        const Vec3 armature(&s.armature[node.shift_axis]);
+        const Vec3 armature(&s.model().armature[node.shift_axis]);
         put_translations(history.p, armature.cwiseProduct(node.t_rate));
         put_translations(history.p_before, armature.cwiseProduct(node.t_rate_before));
     }
@@ -235,15 +235,15 @@ void Articulated::write(System& s, History& history) const {
         history.centre[b] = vector(past.centre);
         history.centre_before[b] = vector(past.centre_before);
         history.momentum[b] = s.momentum[b] = history.momentum_before[b] = Vec6::Zero();
-        if (!s.is_carried(b)) {
+        if (!s.model().is_carried(b)) {
             history.momentum[b] = s.momentum[b] = stack(vector(past.momentum), vector(past.momentum + 3));
             history.momentum_before[b] = stack(vector(past.momentum_before), vector(past.momentum_before + 3));
         }
         const Vec3 spin = turned.transpose() * vector(past.spin), centre_velocity = body_pose(b).R.transpose() * vector(past.centre_velocity);
-        s.velocity[b] = stack(centre_velocity - spin.cross(s.group_centre[b]), spin);
+        s.velocity[b] = stack(centre_velocity - spin.cross(s.model().group_centre[b]), spin);
     }
     for (const Loop& loop : loops_) {
-        const Joint& joint = s.joints[loop.joint];
+        const Joint& joint = s.model().joints[loop.joint];
         if (loop.rows == 5) {
             const int a = loop.axes[0];
             s.state.q[a] = loop.angle;
@@ -285,12 +285,12 @@ void Articulated::write(System& s, History& history) const {
         if (body >= 0) carried[body] += stack(f, at.cross(f) + t);
     };
     for (int b = 0; b < nb; ++b) {
-        add(b, body_pose(b).act(s.centre[b]), s.mass[b] * gravity_, Vec3::Zero());
-        if (s.is_carried(b) || body_node_[b] < grounded_) continue;
+        add(b, body_pose(b).act(s.model().centre[b]), s.model().mass[b] * gravity_, Vec3::Zero());
+        if (s.model().is_carried(b) || body_node_[b] < grounded_) continue;
         const int l = body_node_[b] % width;
         const Past& past = past_[body_node_[b] / width];
         auto vector = [&](const Eight* from) { return Vec3(from[0][l], from[1][l], from[2][l]); };
-        inertial[b] = stack(vector(past.wrench) - s.group_mass[b] * gravity_, vector(past.wrench + 3));
+        inertial[b] = stack(vector(past.wrench) - s.model().group_mass[b] * gravity_, vector(past.wrench + 3));
         add(b, vector(past.centre), inertial[b].head<3>(), inertial[b].tail<3>());
     }
     for (const FlexibleNode& each : flexible_) {
@@ -327,17 +327,17 @@ void Articulated::write(System& s, History& history) const {
         const Pose H = pose(each.node) * each.in_node;
         const Vec6 w = s.state.lambda[each.joint] = wrench(each);
         const Vec3 force = H.R * w.head<3>(), moment = H.R * w.tail<3>();
-        add(s.joints[each.joint].child, H.p, -force, -moment);
-        add(s.joints[each.joint].parent, H.p, force, moment);
+        add(s.model().joints[each.joint].child, H.p, -force, -moment);
+        add(s.model().joints[each.joint].parent, H.p, force, moment);
     }
     for (std::size_t k = outward_bodies_.size(); k-- > 0;) {
         const int b = outward_bodies_[k], j = held_by_[b];
-        const Joint& joint = s.joints[j];
+        const Joint& joint = s.model().joints[j];
         const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;
         s.state.lambda[j] = (held_along(j) ? 1.0 : -1.0) * wrench_in(frame, carried[b]);
         if (inner_[b] >= 0) carried[inner_[b]] += carried[b];
     }
-    std::vector<int> active(s.rows.size(), 0);
+    std::vector<int> active(s.model().rows.size(), 0);
     for (const Coupling& c : couplings_) {
         if (c.spring < 0) continue;
         history.length[c.spring] = c.past;
@@ -366,10 +366,12 @@ template <class Self, class Visit>
 void Articulated::visit_state(Self& self, Visit visit) {
     using Numbers = std::conditional_t<std::is_const_v<Self>, const double*, double*>;
     for (auto& past : self.past_) visit(reinterpret_cast<Numbers>(&past), static_cast<int>(sizeof(Past) / sizeof(double)));
-    for (auto& ball : self.balls_)
-        for (auto* v : {&ball.q, &ball.q_past, &ball.q_before, &ball.rate, &ball.rate_before, &ball.p, &ball.p_before, &ball.t, &ball.t_past,
-                        &ball.t_before, &ball.t_rate, &ball.t_rate_before})
+    for (auto& ball : self.balls_) {
+        for (auto* R : {&ball.rotation_past, &ball.rotation_before}) visit(R->data(), 9);
+        for (auto* v : {&ball.rate, &ball.rate_before, &ball.p, &ball.p_before, &ball.t, &ball.t_past, &ball.t_before, &ball.t_rate,
+                        &ball.t_rate_before})
             visit(v->data(), 3);
+    }
     for (auto& each : self.flexible_) {
         for (auto* state : {&each.past, &each.before}) visit_numbers(*state, visit);
         for (auto* v : {&each.rate, &each.rate_before}) visit(v->data(), each.modes);
@@ -422,10 +424,7 @@ void Articulated::restore(const double* flat) {
     fresh_ = *flat++ != 0;
     redundant_ = *flat != 0;
     for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
-    for (BallNode& node : balls_) {
-        node.rotation_past = so3_exp(node.q_past);
-        node.turn_to(node.q);
-    }
+    for (BallNode& node : balls_) node.set_joint_rotation(node.rotation_past);
     for (FlexibleNode& each : flexible_) each.eta = each.past.eta;
     forward();
 }

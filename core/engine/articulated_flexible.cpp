@@ -37,14 +37,14 @@ void Articulated::add_flexible_bodies(const System& s) {
         amplitudes_ += node.modes;
         flexible_.push_back(std::move(node));
         bool attached = false;
-        for (const Joint& joint : s.joints) {
+        for (const Joint& joint : s.model().joints) {
             if (joint.interface < 0 || joint.parent != body.body) continue;
             attached = true;
             if (joint.outer != joint.child) uncovered_ = "a flexible body that is not held at its reference interface";
             for (int p = 0; p < joint.count; ++p) {
                 const int a = joint.first + p;
                 amplitude_axis_[a] = body.axis + p;
-                if (s.stiffness[a] != 0 || s.damping[a] != 0 || s.armature[a] != 0 || s.curve[a] >= 0)
+                if (s.model().stiffness[a] != 0 || s.model().damping[a] != 0 || s.model().armature[a] != 0 || s.model().curve[a] >= 0)
                     uncovered_ = "a spring, damper or armature of amplitudes";
             }
         }
@@ -312,7 +312,7 @@ void Articulated::write_flexible(System& s, History& history) const {
         history.flexible[each.index] = s.flexible_state[each.index] = each.past;
         history.flexible_before[each.index] = each.before;
         for (const Attachment& interface : each.interfaces) {
-            const int axis = s.joints[interface.joint].first, r = each.modes;
+            const int axis = s.model().joints[interface.joint].first, r = each.modes;
             std::copy_n(each.past.eta.begin(), r, &s.state.q[axis]);
             std::copy_n(each.before.eta.begin(), r, &history.q_before[axis]);
             std::copy_n(each.rate.begin(), r, &s.rate[axis]);
@@ -326,11 +326,11 @@ void Articulated::write_flexible(System& s, History& history) const {
 // In the system, a copy of an amplitude carries the wrench of its own interface.
 void Articulated::put_copies(System& s) const {
     for (int r : copy_rows_) {
-        const Combination& of = s.rows[r].of;
+        const Combination& of = s.model().rows[r].of;
         const int copy = of.axes[of.axes[0] == amplitude_axis_[of.axes[0]] ? 1 : 0];
         for (const FlexibleNode& each : flexible_)
             for (const Attachment& interface : each.interfaces) {
-                const Joint& joint = s.joints[interface.joint];
+                const Joint& joint = s.model().joints[interface.joint];
                 const int p = copy - joint.first;
                 if (p < 0 || p >= joint.count) continue;
                 const Vec6& lambda = s.state.lambda[interface.joint];

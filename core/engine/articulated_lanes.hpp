@@ -16,6 +16,8 @@ SUPPLE_INLINE Four load_four(const double* from) {
 }
 SUPPLE_INLINE void store_four(double* to, const Four& v) { std::memcpy(to, &v, sizeof v); }
 
+SUPPLE_INLINE const double* numbers(const Eight& of) { return reinterpret_cast<const double*>(&of); }
+
 // s_0 rows[0] + ... + s_5 rows[5] + more
 SUPPLE_INLINE Eight combined(const double* s, const Eight* rows, const Eight& more) {
     return ((s[0] * rows[0] + s[1] * rows[1]) + (s[2] * rows[2] + s[3] * rows[3])) + ((s[4] * rows[4] + s[5] * rows[5]) + more);
@@ -62,10 +64,16 @@ struct Lanes {
     alignas(64) double wrench[width][width], screw[width][width], half[width][width];
     alignas(64) double transposed[3][width][width];  // first rows of the transpose, for nodes where they differ from those of P'
     bool skewed[width];
+    bool few = false;  // the nodes are in the first half of the lanes
 
-    SUPPLE_INLINE static void put(double (*to)[width], const Eight& r0, const Eight& r1, const Eight& r2, const Eight& r3,
-                                  const Eight& r4, const Eight& r5, const Eight& r6, const Eight& r7 = every(0.0)) {
+    SUPPLE_INLINE void put(double (*to)[width], const Eight& r0, const Eight& r1, const Eight& r2, const Eight& r3,
+                           const Eight& r4, const Eight& r5, const Eight& r6, const Eight& r7 = every(0.0)) {
         Eight v[8] = {r0, r1, r2, r3, r4, r5, r6, r7};
+        if (few) {
+            transpose<width / 2>(v);
+            for (int l = 0; l < width / 2; ++l) store(to[l], v[l]);
+            return;
+        }
         transpose(v);
         for (int l = 0; l < width; ++l) store(to[l], v[l]);
     }
@@ -247,7 +255,5 @@ SUPPLE_INLINE Mat3 so3_exp_short(const Vec3& w) {
     const double b = 0.5 - s / 24 * (1 - s / 30 * (1 - s / 56 * (1 - s / 90 * (1 - s / 132))));
     return detail::polynomial(w, a, b);
 }
-
-SUPPLE_INLINE Eight absolute(const Eight& v) { return larger(v, -v); }
 
 }  // namespace supple

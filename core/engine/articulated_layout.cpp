@@ -27,7 +27,8 @@ void Articulated::lay_out_nodes() {
         node.shift_axis = nodes_[i].shift_axis;
         for (int a = node.shift_axis; a >= 0 && a < node.shift_axis + 3; ++a) node.sprung = node.sprung || acted_on_[a];
         for (Vec3* v : {&node.t, &node.t_past, &node.t_before, &node.t_rate, &node.t_rate_before, &node.shift}) v->setZero();
-        for (Vec3* v : {&node.q, &node.q_past, &node.q_before, &node.rate, &node.rate_before, &node.p, &node.p_before}) v->setZero();
+        for (Vec3* v : {&node.rate, &node.rate_before, &node.p, &node.p_before}) v->setZero();
+        for (Mat3* R : {&node.rotation, &node.rotation_past, &node.rotation_before}) R->setIdentity();
         ball_of_[i] = static_cast<int>(balls_.size());
         balls_.push_back(node);
     }
@@ -76,10 +77,10 @@ void Articulated::lay_out_nodes() {
         fixed.turns[l] = node.turns;
         fixed.slides[l] = node.slides;
         if (node.body >= 0) {
-            const Vec3 centre = node.body_in_node.act(s.group_centre[node.body]);
-            const Mat3 inertia = node.body_in_node.R * s.group_inertia[node.body] * node.body_in_node.R.transpose();
+            const Vec3 centre = node.body_in_node.act(s.model().group_centre[node.body]);
+            const Mat3 inertia = node.body_in_node.R * s.model().group_inertia[node.body] * node.body_in_node.R.transpose();
             const double six[] = {inertia(0, 0), inertia(1, 1), inertia(2, 2), inertia(0, 1), inertia(0, 2), inertia(1, 2)};
-            fixed.mass[l] = s.group_mass[node.body];
+            fixed.mass[l] = s.model().group_mass[node.body];
             for (int c = 0; c < 3; ++c) fixed.centre[c][l] = centre[c];
             for (int c = 0; c < 6; ++c) fixed.inertia[c][l] = six[c];
         }
@@ -88,17 +89,17 @@ void Articulated::lay_out_nodes() {
             continue;
         }
         fixed.free[l] = 1;
-        fixed.stiffness[l] = s.stiffness[node.axis];
-        fixed.damping[l] = s.damping[node.axis];
-        fixed.armature[l] = s.armature[node.axis];
-        if (s.curve[node.axis] >= 0) curves_.emplace_back(i, s.curve[node.axis]);
-        for (std::size_t a = 0; a < s.actuators.size(); ++a)
-            if (s.actuators[a].axis == node.axis) actuators_.emplace_back(i, static_cast<int>(a));
+        fixed.stiffness[l] = s.model().stiffness[node.axis];
+        fixed.damping[l] = s.model().damping[node.axis];
+        fixed.armature[l] = s.model().armature[node.axis];
+        if (s.model().curve[node.axis] >= 0) curves_.emplace_back(i, s.model().curve[node.axis]);
+        for (std::size_t a = 0; a < s.model().actuators.size(); ++a)
+            if (s.model().actuators[a].axis == node.axis) actuators_.emplace_back(i, static_cast<int>(a));
         // massless axes of a loop joint: only the loop gives them stiffness
-        if (node.body < 0 && s.stiffness[node.axis] == 0 && s.damping[node.axis] == 0 && s.armature[node.axis] == 0)
+        if (node.body < 0 && s.model().stiffness[node.axis] == 0 && s.model().damping[node.axis] == 0 && s.model().armature[node.axis] == 0)
             for (const Loop& loop : loops_)
-                if (s.joints[loop.joint].first <= node.axis &&
-                    node.axis < s.joints[loop.joint].first + s.joints[loop.joint].count)
+                if (s.model().joints[loop.joint].first <= node.axis &&
+                    node.axis < s.model().joints[loop.joint].first + s.model().joints[loop.joint].count)
                     unresisted_[i] = 1;
     }
 }
@@ -269,20 +270,20 @@ void Articulated::refresh(const System& s) {
                             handle.damping});
     }
     for (Lock& lock : locks_) {
-        const Row& row = s.rows[lock.system_row];
+        const Row& row = s.model().rows[lock.system_row];
         lock.lower = row.lower / lock.coefficient;
         lock.upper = row.upper / lock.coefficient;
         if (lock.coefficient < 0) std::swap(lock.lower, lock.upper);
-        if (lock.equality) lock.lower = lock.upper = row.lower / lock.coefficient;
+        if (lock.equality) lock.lower = lock.upper = s.targets[lock.system_row] / lock.coefficient;
     }
     for (Coupling& coupling : couplings_) {
         if (coupling.spring >= 0) {
-            coupling.rest = s.springs[coupling.spring].rest;
+            coupling.rest = s.spring_rest[coupling.spring];
             continue;
         }
-        const Row& row = s.rows[coupling.system_row];
-        coupling.lower = row.lower;
-        coupling.upper = coupling.equality ? row.lower : row.upper;
+        const Row& row = s.model().rows[coupling.system_row];
+        coupling.lower = coupling.equality ? s.targets[coupling.system_row] : row.lower;
+        coupling.upper = coupling.equality ? coupling.lower : row.upper;
     }
 }
 

@@ -75,14 +75,14 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
         }
     };
     each_of(curves_, [&](int curve, int l, double& t, double& d, double& energy) {
-        system_->curves[curve].evaluate(now.q[l] - fixed.rest[l], t, d, energy);
+        system_->model().curves[curve].evaluate(now.q[l] - fixed.rest[l], t, d, energy);
     });
     each_of(actuators_, [&](int actuator, int l, double& t, double& d, double&) {
-        t = -system_->actuators[actuator].excess(now.q[l], rates[l], c, d);
+        t = -system_->excess(actuator, now.q[l], rates[l], c, d);
         d = -d;
     });
     each_of(stops_, [&](int row, int l, double& t, double& d, double& energy) {
-        system_->rows[row].stop_torque(now.q[l], t, d, energy);
+        system_->model().rows[row].stop_torque(now.q[l], t, d, energy);
     });
     if (any) {
         torque += load(more);
@@ -128,7 +128,7 @@ void Articulated::restore_kept_state() {
     rho_ = rho_kept_;
     for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
     for (BallNode& node : balls_) {
-        node.turn_to(node.sign * node.q_past);
+        node.set_joint_rotation(node.rotation_past);
         node.t = node.t_past;
     }
     for (FlexibleNode& each : flexible_) each.eta = each.past.eta;
@@ -192,7 +192,7 @@ bool Articulated::solve(const Step& step) {
 template <bool second>
 bool Articulated::predict(const Step& step) {
     const double c = step.c0 / step.h;
-    soft_scale_ = system_->stiffness_scale + mean_mass_ * length_scale_ * length_scale_ * c * c;
+    soft_scale_ = system_->model().stiffness_scale + mean_mass_ * length_scale_ * length_scale_ * c * c;
     origin_ = pose(std::min<int>(grounded_, nodes_.size() - 1)).p;
     for (const Lock& lock : locks_) {
         const Lock& first = locks_[lock_of_[lock.node]];
@@ -311,14 +311,12 @@ void Articulated::accept(const Step& step) {
         past.rate = rate;
     }
     for (BallNode& node : balls_) {
-        const Vec3 q = node.sign * node.q;
         const Mat3 rotation = node.joint_rotation();
         const Vec3 rate = ball_rate(node, step, rotation);
-        node.q_before = node.q_past;
-        node.q_past = q;
+        node.rotation_before = node.rotation_past;
         node.rotation_past = rotation;
         node.p_before = node.p;
-        for (int i = 0; i < 3; ++i) node.p[i] = system_->armature[node.axis + i] * rate[i];
+        for (int i = 0; i < 3; ++i) node.p[i] = system_->model().armature[node.axis + i] * rate[i];
         node.rate_before = node.rate;
         node.rate = rate;
         if (node.shift_axis < 0) continue;

@@ -60,7 +60,7 @@ void Articulated::evaluate_ties(const Step& step) {
             double force = c.stiffness * (c.value - c.rest), slope = c.stiffness;
             if (c.curve >= 0) {
                 double t, d, energy;
-                system_->curves[c.curve].evaluate(c.value - c.rest, t, d, energy);
+                system_->model().curves[c.curve].evaluate(c.value - c.rest, t, d, energy);
                 force += t;
                 slope += d;
             }
@@ -70,7 +70,7 @@ void Articulated::evaluate_ties(const Step& step) {
             const double stiffest = slope;
             for (int actuator : c.actuators) {
                 double by_length;
-                force -= system_->actuators[actuator].excess(c.value, speed, step.c0 / step.h, by_length);
+                force -= system_->excess(actuator, c.value, speed, step.c0 / step.h, by_length);
                 slope -= by_length;
             }
             multiplier = force;
@@ -78,7 +78,7 @@ void Articulated::evaluate_ties(const Step& step) {
             diagonal_[c.row] = std::abs(slope) <= 1e-12 * stiffest ? -1e20 / soft_scale_ : -1 / slope;
         } else if (c.stop) {
             double slope, energy;
-            system_->rows[c.system_row].stop_torque(c.value, multiplier, slope, energy);
+            system_->model().rows[c.system_row].stop_torque(c.value, multiplier, slope, energy);
             diagonal_[c.row] = slope == 0 ? -1e20 / soft_scale_ : -1 / slope;
         } else if (c.active == 0) {
             multiplier = 0;

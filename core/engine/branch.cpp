@@ -9,7 +9,7 @@ BranchStep continue_branch(System& system, const BranchLimits& limits) {
     BranchStep result;
     std::vector<double> x(system.unknowns());
     std::vector<int> first, before;
-    std::vector<bool> differs(system.rows.size(), false);
+    std::vector<bool> differs(system.model().rows.size(), false);
     auto note = [&](const std::vector<int>& active) {
         if (first.empty()) first = active;
         for (std::size_t r = 0; r < active.size(); ++r) differs[r] = differs[r] || active[r] != first[r];

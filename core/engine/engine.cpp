@@ -16,7 +16,7 @@ using namespace supple;
 
 void bind_engine(nb::module_& module) {
     nb::class_<InverseDynamics>(module, "InverseDynamics")
-        .def("__init__", [](InverseDynamics* self, const Engine& e) { new (self) InverseDynamics(e.system); })
+        .def("__init__", [](InverseDynamics* self, const Engine& e) { new (self) InverseDynamics(e.system.model()); })
         .def("torques", [](InverseDynamics& self, const Doubles& q, const Doubles& rates, const Doubles& accelerations, const Doubles& gravity,
                            const std::vector<int>& body, const Doubles& points, const Doubles& wrenches, const std::vector<bool>& world) {
             for (const Doubles* each : {&q, &rates, &accelerations}) expect(*each, self.size());
@@ -52,38 +52,43 @@ void bind_engine(nb::module_& module) {
             return std::max(l.system().imbalance(), l.system().gap_size());
         });
 
-    nb::class_<Engine>(module, "Engine")
+    nb::class_<ModelBuilder>(module, "Model")
         .def(nb::init<>())
-        .def("add_body", &Engine::add_body)
-        .def("add_curve", &Engine::add_curve)
-        .def("add_joint", &Engine::add_joint)
-        .def("set_interface", &Engine::set_interface)
+        .def("add_body", &ModelBuilder::add_body)
+        .def("add_curve", &ModelBuilder::add_curve)
+        .def("add_joint", &ModelBuilder::add_joint)
+        .def("set_interface", &ModelBuilder::set_interface)
+        .def("add_flexible", &ModelBuilder::add_flexible)
+        .def("add_spring", &ModelBuilder::add_spring)
+        .def("add_actuator", &ModelBuilder::add_actuator)
+        .def("add_row", &ModelBuilder::add_row)
+        .def("set_tree", &ModelBuilder::set_tree)
+        .def("set_stiffness", &ModelBuilder::set_stiffness)
+        .def("set_spring_stiffness", &ModelBuilder::set_spring_stiffness)
+        .def("set_inertia", &ModelBuilder::set_inertia);
+
+    nb::class_<Engine>(module, "Engine")
+        .def(nb::init<const ModelBuilder&>())
+        .def_prop_ro("model", [](const Engine& e) { return ModelBuilder{e.system.model()}; })  // a copy
+        .def("use", &Engine::use)
         .def("follow_statics", &Engine::follow_statics)
-        .def("add_flexible", &Engine::add_flexible)
-        .def("add_spring", &Engine::add_spring)
-        .def("add_actuator", &Engine::add_actuator)
         .def_prop_ro("actuation", &Engine::actuation, nb::rv_policy::automatic)
         .def("set_actuation", &Engine::set_actuation)
         .def("limit_force",  // range of an actuator's force, before its gear
              [](Engine& e, int actuator, double lower, double upper) {
-                 Actuator& each = e.system.actuators.at(actuator);
+                 Actuation& each = e.system.actuation.at(actuator);
                  each.lower = lower;
                  each.upper = upper;
              })
         .def_prop_ro("actuator_forces", &Engine::actuator_forces, nb::rv_policy::automatic)
         .def("set_applied", &Engine::set_applied)
-        .def("add_row", &Engine::add_row)
-        .def("prepare", &Engine::prepare)
         .def("absorb_gaps", &Engine::absorb_gaps)
         .def("set_loads", &Engine::set_loads)
         .def("set_handles", &Engine::set_handles)
         .def("set_gravity", &Engine::set_gravity)
         .def("set_rest", &Engine::set_rest)
         .def("set_spring_rest", &Engine::set_spring_rest)
-        .def("set_row", &Engine::set_row)
-        .def("set_stiffness", &Engine::set_stiffness)
-        .def("set_spring_stiffness", &Engine::set_spring_stiffness)
-        .def("set_inertia", &Engine::set_inertia)
+        .def("set_target", &Engine::set_target)
         .def("continue_branch", &Engine::continue_branch)
         .def("positions_under", &Engine::positions_under)
         .def("set_state", &Engine::set_state)

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "engine/branch.hpp"
+#include "engine/model_builder.hpp"
 #include "engine/stepper.hpp"
 #include "spatial/arrays.hpp"
 
@@ -37,147 +38,45 @@ class Engine {
     System system;
     std::unique_ptr<Stepper> stepper;
 
-    void add_body(double mass, const Doubles& centre, const Doubles& inertia) {
-        expect(centre, 3);
-        expect(inertia, 9);
-        system.mass.push_back(mass);
-        system.centre.emplace_back(centre.data());
-        system.inertia.emplace_back(Eigen::Map<const Mat3>(inertia.data()));
-    }
+    explicit Engine(const ModelBuilder& described) : system(described.prepared()) {}
+    // A model with other numbers: stiffness or inertia. Not for time stepping.
+    void use(const ModelBuilder& changed) { system.use(changed.prepared()); }
 
-    void add_curve(const Doubles& start, const Doubles& coefficients) {
-        expect(coefficients, 4 * start.size());
-        Curve curve{doubles(start), {}};
-        for (std::size_t i = 0; i < start.size(); ++i) {
-            const double* c = coefficients.data() + 4 * i;
-            curve.coefficients.push_back({c[0], c[1], c[2], c[3]});
-        }
-        system.curves.push_back(std::move(curve));
-    }
-
-    void add_joint(int parent, int child, int outer, const Doubles& pose_parent, const Doubles& pose_child,
-                   const Doubles& twists, const std::vector<int>& blocks, const Doubles& stiffness,
-                   const Doubles& damping, const Doubles& armature, const Doubles& rest,
-                   const std::vector<int>& curves) {
-        expect(pose_parent, 16);
-        expect(pose_child, 16);
-        const std::size_t count = curves.size();
-        expect(twists, 6 * count);
-        for (const Doubles* each : {&stiffness, &damping, &armature, &rest}) expect(*each, count);
-        if (count > 64) throw std::invalid_argument("a joint has at most 64 axes");
-        Joint joint;
-        joint.parent = parent;
-        joint.child = child;
-        joint.outer = outer;
-        joint.pose_parent = pose(pose_parent.data());
-        joint.pose_child = pose(pose_child.data());
-        joint.first = system.axes();
-        joint.count = static_cast<int>(count);
-        joint.blocks = blocks;
-        system.joints.push_back(joint);
-        auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
-        append(system.twists, vectors<6>(twists));
-        append(system.stiffness, doubles(stiffness));
-        append(system.damping, doubles(damping));
-        append(system.armature, doubles(armature));
-        append(system.rest, doubles(rest));
-        append(system.curve, curves);
-    }
-
-    // X(q) of the last joint is the frame of an interface of a flexible body, q the body's amplitudes.
-    void set_interface(const InterfaceFrame& frame) {
-        Joint& joint = system.joints.back();
-        if (frame.coordinates() != joint.count) throw std::invalid_argument("as many coordinates as amplitudes are needed");
-        joint.interface = static_cast<int>(system.interfaces.size());
-        system.interfaces.push_back(frame);
-    }
-
-    // `axis`: first of the amplitudes among the coordinates. first_moment: (r + 1, 3), gram: (r + 1, r + 1, 3, 3).
-    void add_flexible(int body, int axis, double mass, const Doubles& first_moment, const Doubles& gram, const ReducedForce& force,
-                      double alpha, double beta) {
-        const std::size_t n = force.modes() + 1;
-        expect(first_moment, 3 * n);
-        expect(gram, 9 * n * n);
-        std::vector<Mat3> blocks;
-        for (std::size_t i = 0; i < n * n; ++i)
-            blocks.push_back(Eigen::Map<const Eigen::Matrix<double, 3, 3, Eigen::RowMajor>>(gram.data() + 9 * i));
-        system.flexible.emplace_back(body, axis, mass, vectors<3>(first_moment), std::move(blocks), force.clone(), alpha, beta);
-    }
-
-    void add_spring(const std::vector<int>& axes, const std::vector<double>& coefficients, double stiffness,
-                    double damping, double rest, int curve) {
-        system.springs.push_back({{axes, coefficients}, stiffness, damping, rest, curve});
-    }
-
-    // `law`: gain, bias and share, three numbers each; range of the force, then of the activation.
-    void add_actuator(int axis, int spring, double gear, const Doubles& law, const Doubles& ranges, int dynamics, double lag,
-                      double control, double activation) {
-        expect(law, 9);
-        expect(ranges, 4);
-        Actuator actuator;
-        actuator.axis = axis;
-        actuator.spring = spring;
-        actuator.gear = gear;
-        std::copy_n(law.data(), 3, actuator.gain);
-        std::copy_n(law.data() + 3, 3, actuator.bias);
-        std::copy_n(law.data() + 6, 3, actuator.share);
-        actuator.lower = ranges.data()[0];
-        actuator.upper = ranges.data()[1];
-        actuator.least = ranges.data()[2];
-        actuator.most = ranges.data()[3];
-        actuator.dynamics = static_cast<Actuator::Dynamics>(dynamics);
-        actuator.lag = lag;
-        actuator.control = control;
-        actuator.activation = activation;
-        system.actuators.push_back(actuator);
+    // Closes loops with small gaps at the coordinates q, as `System::with_closed_loops`.
+    void absorb_gaps(const Doubles& q, double below) {
+        expect(q, system.axes());
+        if (auto closed = system.with_closed_loops(doubles(q), below)) system.use(std::move(closed));
     }
 
     // (actuators, 4): whether it is on, control, activation, and the constant part of the force that the springs contain.
     Array actuation() const {
         std::vector<double> values;
-        for (const Actuator& each : system.actuators) values.insert(values.end(), {each.on ? 1.0 : 0.0, each.control, each.activation, each.share[0]});
-        return numpy(std::move(values), {system.actuators.size(), 4});
+        for (const Actuation& each : system.actuation) values.insert(values.end(), {each.on ? 1.0 : 0.0, each.control, each.activation, each.contained});
+        return numpy(std::move(values), {system.actuation.size(), 4});
     }
     void set_actuation(const Doubles& values) {
-        expect(values, 4 * system.actuators.size());
+        expect(values, 4 * system.actuation.size());
         refresh();
         const double* at = values.data();
-        for (Actuator& each : system.actuators) {
+        for (Actuation& each : system.actuation) {
             each.on = *at++ != 0;
             each.control = *at++;
             each.activation = *at++;
-            each.share[0] = *at++;
+            each.contained = *at++;
         }
     }
     // Force of each actuator in the present state, before its gear.
     Array actuator_forces() const {
         const System& s = synchronised();
         std::vector<double> forces;
-        for (const Actuator& each : s.actuators) {
-            const double x = each.axis >= 0 ? s.state.q[each.axis] : s.springs[each.spring].of.value(s.state.q);
-            const double speed = each.axis >= 0 ? s.rate[each.axis] : s.springs[each.spring].of.value(s.rate);
+        for (std::size_t i = 0; i < s.actuation.size(); ++i) {
+            const Actuator& each = s.model().actuators[i];
+            const double x = each.axis >= 0 ? s.state.q[each.axis] : s.model().springs[each.spring].of.value(s.state.q);
+            const double speed = each.axis >= 0 ? s.rate[each.axis] : s.model().springs[each.spring].of.value(s.rate);
             double slope;
-            forces.push_back(each.force(x, speed, 0.0, slope));
+            forces.push_back(each.force(s.actuation[i], x, speed, 0.0, slope));
         }
-        return numpy(std::move(forces), {s.actuators.size()});
-    }
-
-    void add_row(const std::vector<int>& axes, const std::vector<double>& coefficients, double lower, double upper,
-                 bool equality) {
-        system.rows.push_back({{axes, coefficients}, lower, upper, equality});
-    }
-
-    void prepare(const std::vector<int>& order, double stiffness_scale, double length_scale) {
-        system.order = order;
-        system.stiffness_scale = stiffness_scale;
-        system.length_scale = length_scale;
-        system.prepare();
-    }
-
-    void absorb_gaps(const Doubles& q, double below) {
-        expect(q, system.axes());
-        system.state.q = doubles(q);
-        system.absorb_gaps(below);
+        return numpy(std::move(forces), {s.actuation.size()});
     }
 
     void set_loads(const std::vector<int>& body, const Doubles& points, const Doubles& wrenches,
@@ -218,31 +117,18 @@ class Engine {
 
     void set_spring_rest(int spring, double rest) {
         refresh();
-        system.springs.at(spring).rest = rest;
+        system.spring_rest.at(spring) = rest;
     }
-    // Stiffness of the joints' springs (axes,), and the scale of stiffness that follows from them. Not for time stepping.
-    void set_stiffness(const Doubles& stiffness, double scale) {
-        expect(stiffness, system.axes());
-        system.stiffness = doubles(stiffness);
-        system.stiffness_scale = scale;
-    }
-    void set_spring_stiffness(int spring, double stiffness) { system.springs.at(spring).stiffness = stiffness; }
-    void set_inertia(int body, double mass, const Doubles& centre, const Doubles& inertia) {
-        expect(centre, 3);
-        expect(inertia, 9);
-        system.set_inertia(body, mass, Vec3(centre.data()), Mat3(Eigen::Map<const Mat3>(inertia.data())));
-    }
-    void set_row(int row, double lower, double upper) {
+    void set_target(int row, double target) {
         refresh();
-        system.rows.at(row).lower = lower;
-        system.rows.at(row).upper = upper;
+        system.targets.at(row) = target;
     }
 
     // The present state with other coordinates and multipliers; poses follow when it is evaluated.
     State state(const Doubles& q, const Doubles& lambda, const Doubles& mu) const {
         expect(q, system.axes());
-        expect(lambda, 6 * system.joints.size());
-        expect(mu, system.rows.size());
+        expect(lambda, 6 * system.model().joints.size());
+        expect(mu, system.model().rows.size());
         State result = system.state;
         result.q = doubles(q);
         result.lambda = vectors<6>(lambda);
@@ -354,7 +240,7 @@ class Engine {
             std::vector<double> x(system.unknowns());
             for (; k < static_cast<std::size_t>(n); ++k) {
                 for (std::size_t i = 0; i < driven.size(); ++i)
-                    system.rows[driven[i]].lower = system.rows[driven[i]].upper = targets.data()[k * driven.size() + i];
+                    system.targets[driven[i]] = targets.data()[k * driven.size() + i];
                 bool converged = false;
                 for (int iteration = 0; iteration < 20 && !converged; ++iteration) {
                     system.evaluate(true);
@@ -388,12 +274,12 @@ class Engine {
     }
     std::vector<int> lambda_rows() const {
         std::vector<int> result;
-        for (std::size_t j = 0; j < system.joints.size(); ++j) result.push_back(system.lambda_row(static_cast<int>(j)));
+        for (std::size_t j = 0; j < system.model().joints.size(); ++j) result.push_back(system.lambda_row(static_cast<int>(j)));
         return result;
     }
 
     void start(double h, int order, double time, const Doubles& velocities, const Doubles& rates) {
-        expect(velocities, 6 * system.mass.size());
+        expect(velocities, 6 * system.model().mass.size());
         expect(rates, system.axes());
         stepper = std::make_unique<Stepper>(system, h, order);
         stepper->time = time;
@@ -459,8 +345,8 @@ class Engine {
     void set_history(const Doubles& flat) { set_history(flat.data(), flat.size()); }
     void set_history(const double* at, std::size_t size) {
         History& h = stepper->history;
-        const std::size_t na = system.axes(), nr = system.rows.size(), ns = system.springs.size(),
-                          nj = system.joints.size(), nbod = system.mass.size();
+        const std::size_t na = system.axes(), nr = system.model().rows.size(), ns = system.model().springs.size(),
+                          nj = system.model().joints.size(), nbod = system.model().mass.size();
         std::size_t own = 2 + 6 * na + 2 * nr + 2 * ns + 6 * nj + 27 * nbod;
         for (FlexibleState& each : h.flexible) visit_numbers(each, [&](double*, std::size_t count) { own += 2 * count; });
         if (size != own + stepper->saved_size())

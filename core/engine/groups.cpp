@@ -11,15 +11,16 @@ Mat3 of_unit_mass(const Vec3& d) { return d.squaredNorm() * Mat3::Identity() - d
 }  // namespace
 
 // A body is carried by the body that a fixed joint of the spanning tree connects it to, or by that one's carrier. The frames of
-// flexible bodies are in no group, because their inertia depends on amplitudes.
-void System::find_groups() {
+// flexible bodies are in no group, because their inertia depends on amplitudes. Neither are bodies that together have no mass: their
+// common centre of mass is not defined, and jumps to the first mass that one of them gets.
+void Model::find_groups() {
     const int nb = bodies();
     std::vector<char> rigid(nb, 1);
     for (const FlexibleBody& each : flexible) rigid[each.body] = 0;
     carrier.resize(nb);
     in_carrier.assign(nb, Pose{});
     for (int b : order) {
-        const Joint& joint = joints[holder_[b]];
+        const Joint& joint = joints[holder[b]];
         const bool along = joint.child == b;
         const int inner = along ? joint.parent : joint.child;
         carrier[b] = b;
@@ -28,11 +29,17 @@ void System::find_groups() {
         carrier[b] = carrier[inner];
         in_carrier[b] = in_carrier[inner] * (along ? across : across.inverse());
     }
-    combine_inertias();
+    std::vector<double> total(nb, 0.0);
+    for (int b = 0; b < nb; ++b) total[carrier[b]] += mass[b];
+    for (int b = 0; b < nb; ++b) {
+        if (total[carrier[b]] > 0) continue;
+        carrier[b] = b;
+        in_carrier[b] = Pose{};
+    }
 }
 
 // M = sum m,  M C = sum m c,  I = sum R I R^T + m (|d|^2 - d d^T) with d = c - C, all in the frame of the carrier.
-void System::combine_inertias() {
+void Model::combine_inertias() {
     const int nb = bodies();
     group_mass = mass;
     group_centre = centre;
@@ -51,7 +58,7 @@ void System::combine_inertias() {
         group_inertia[b].setZero();
     }
     for (int b = 0; b < nb; ++b)
-        if (!alone[b] && !is_carried(b) && group_mass[b] > 0) group_centre[b] = moment[b] / group_mass[b];
+        if (!alone[b] && !is_carried(b)) group_centre[b] = moment[b] / group_mass[b];
     for (int b = 0; b < nb; ++b) {
         if (alone[b]) continue;
         const int by = carrier[b];
@@ -68,27 +75,27 @@ void System::combine_inertias() {
 void System::share_momentum_rates(const std::vector<Vec6>& inertial) {
     std::vector<Vec6> beyond(bodies(), Vec6::Zero());  // on the carried bodies beyond a joint: in the frame of the carrier
     for (int b = 0; b < bodies(); ++b) {
-        const int by = carrier[b];
-        if (by == b || group_mass[by] == 0) continue;
-        const Mat3 Rt = state.H[by].R.transpose(), &I = group_inertia[by];
-        const Vec3 w = velocity[by].tail<3>(), acceleration = -(Rt * inertial[by].head<3>()) / group_mass[by];
+        const int by = model_->carrier[b];
+        if (by == b) continue;
+        const Mat3 Rt = state.H[by].R.transpose(), &I = model_->group_inertia[by];
+        const Vec3 w = velocity[by].tail<3>(), acceleration = -(Rt * inertial[by].head<3>()) / model_->group_mass[by];
         const double size = I.trace();  // a group on a line has no inertia about it, and neither has any of its bodies
         const Vec3 rate = -(Rt * inertial[by].tail<3>()) - w.cross(Vec3(I * w));
         const Vec3 turning = size > 0 ? Vec3(Mat3(I + 1e-12 * size * Mat3::Identity()).inverse() * rate) : Vec3(Vec3::Zero());
-        const Vec3 own_centre = in_carrier[b].act(centre[b]), d = own_centre - group_centre[by];
-        const Mat3 J = in_carrier[b].R * inertia[b] * in_carrier[b].R.transpose();
-        const Vec3 force = -mass[b] * (acceleration + turning.cross(d) + w.cross(Vec3(w.cross(d))));
+        const Vec3 own_centre = model_->in_carrier[b].act(model_->centre[b]), d = own_centre - model_->group_centre[by];
+        const Mat3 J = model_->in_carrier[b].R * model_->inertia[b] * model_->in_carrier[b].R.transpose();
+        const Vec3 force = -model_->mass[b] * (acceleration + turning.cross(d) + w.cross(Vec3(w.cross(d))));
         const Vec3 torque = -(J * turning + w.cross(Vec3(J * w)));
         beyond[b] = stack(force, torque + own_centre.cross(force));
     }
-    for (std::size_t k = order.size(); k-- > 0;) {
-        const int b = order[k];
-        if (!is_carried(b)) continue;
-        const Joint& joint = joints[holder_[b]];
+    for (std::size_t k = model_->order.size(); k-- > 0;) {
+        const int b = model_->order[k];
+        if (!model_->is_carried(b)) continue;
+        const Joint& joint = model_->joints[model_->holder[b]];
         const bool along = joint.child == b;
         // of the joint's frame on its child, in the carrier
-        const Pose frame = along ? in_carrier[b] * joint.pose_child : in_carrier[b] * joint.pose_parent;
-        state.lambda[holder_[b]] += (along ? 1.0 : -1.0) * (adjoint(frame).transpose() * beyond[b]);
+        const Pose frame = along ? model_->in_carrier[b] * joint.pose_child : model_->in_carrier[b] * joint.pose_parent;
+        state.lambda[model_->holder[b]] += (along ? 1.0 : -1.0) * (adjoint(frame).transpose() * beyond[b]);
         const int inner = along ? joint.parent : joint.child;
         beyond[inner] += beyond[b];
     }

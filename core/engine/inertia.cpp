@@ -4,8 +4,8 @@
 namespace supple {
 
 Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
-    const Vec3 linear = group_mass[b] * (v.head<3>() + v.tail<3>().cross(group_centre[b]));
-    return stack(H.R * linear, H.R * (group_inertia[b] * v.tail<3>()));
+    const Vec3 linear = model_->group_mass[b] * (v.head<3>() + v.tail<3>().cross(model_->group_centre[b]));
+    return stack(H.R * linear, H.R * (model_->group_inertia[b] * v.tail<3>()));
 }
 
 // Minus the rate of momentum, as a wrench at the body's origin. Differences of the centre of mass and of the momenta are taken in
@@ -13,9 +13,9 @@ Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
 void System::apply_inertia(int b, const Step& step, const History& history, Mat6* derivative) {
     const Pose& H = state.H[b];
     const Mat3 Rt = H.R.transpose();
-    const double mass = group_mass[b];
-    const Vec3& centre = group_centre[b];
-    const Mat3& inertia = group_inertia[b];
+    const double mass = model_->group_mass[b];
+    const Vec3& centre = model_->group_centre[b];
+    const Mat3& inertia = model_->group_inertia[b];
     const double c = step.c0 / step.h;
     const Vec3 centre_velocity = (step.c0 * H.act(centre) + step.c1 * history.centre[b] + step.c2 * history.centre_before[b]) / step.h;
     // spin = Jr(x) (c0 x - c2 x_0) / h with x = log(R_n^T R)

@@ -7,32 +7,32 @@
 
 namespace supple {
 
-InverseDynamics::InverseDynamics(const System& s) {
-    const int nb = s.bodies();
-    std::vector<int> holder(nb, -1), column(s.joints.size(), -1);
-    for (std::size_t j = 0; j < s.joints.size(); ++j) {
-        if (s.joints[j].outer < 0) continue;
-        holder[s.joints[j].outer] = static_cast<int>(j);
+InverseDynamics::InverseDynamics(const Model& m) {
+    const int nb = m.bodies();
+    std::vector<int> holder(nb, -1), column(m.joints.size(), -1);
+    for (std::size_t j = 0; j < m.joints.size(); ++j) {
+        if (m.joints[j].outer < 0) continue;
+        holder[m.joints[j].outer] = static_cast<int>(j);
         column[j] = size_;
-        size_ += s.joints[j].count;
+        size_ += m.joints[j].count;
     }
     body_node_.assign(nb, -1);
     body_in_node_.resize(nb);
-    for (int b : s.order) {
+    for (int b : m.order) {
         const int j = holder[b];
-        const Joint& joint = s.joints[j];
+        const Joint& joint = m.joints[j];
         const bool along = joint.child == b;
         const int inner = along ? joint.parent : joint.child;
         Pose lead = inner < 0 ? Pose{} : body_in_node_[inner];
         int last = inner < 0 ? -1 : body_node_[inner];
-        const JointNodes parts = joint_nodes(s, joint, along);
+        const JointNodes parts = joint_nodes(m, joint, along);
         const bool shares_node = joint.count == 0 && inner >= 0;
         for (const JointNode& part : parts.nodes) {
             if (shares_node) break;
             Node node{part, last};
             node.frame = lead * part.frame;
             if (part.size) node.column = column[j] + part.axis - joint.first;
-            for (int i = 0; i < part.size; ++i) node.armature[i] = s.armature[part.axis + i];
+            for (int i = 0; i < part.size; ++i) node.armature[i] = m.armature[part.axis + i];
             lead = Pose{};
             last = static_cast<int>(nodes_.size());
             ball_of_.push_back(part.size == 3 ? static_cast<int>(balls_.size()) : -1);
@@ -42,11 +42,11 @@ InverseDynamics::InverseDynamics(const System& s) {
         const Pose& in = body_in_node_[b] = shares_node ? lead * parts.nodes[0].frame * parts.outer_body : parts.outer_body;
         body_node_[b] = last;
         Node& node = nodes_[last];
-        const Vec3 centre = in.act(s.centre[b]);
+        const Vec3 centre = in.act(m.centre[b]);
         const Mat3 c = skew(centre);
-        node.mass += s.mass[b];
-        node.moment += s.mass[b] * centre;
-        node.inertia += in.R * s.inertia[b] * in.R.transpose() - s.mass[b] * c * c;
+        node.mass += m.mass[b];
+        node.moment += m.mass[b] * centre;
+        node.inertia += in.R * m.inertia[b] * in.R.transpose() - m.mass[b] * c * c;
     }
     for (auto* each : {&angle_, &sine_, &cosine_}) each->assign((nodes_.size() + width - 1) / width * width, 0.0);
 }

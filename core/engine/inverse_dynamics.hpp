@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "engine/joint_nodes.hpp"
+#include "engine/system.hpp"
 
 namespace supple {
 
 class InverseDynamics {
    public:
-    explicit InverseDynamics(const System& system);
+    explicit InverseDynamics(const Model& model);
 
     int size() const { return size_; }  // coordinates of the spanning tree
     // q, its first and second time derivative, and the torques: in the order of the tree's joints in the description.

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/system.hpp"
+#include "engine/model.hpp"
 
 namespace supple {
 
 struct JointNode {
-    int axis = -1, size = 0;  // first coordinate of the System; coordinates: 0 (rigid), 1 or 3 (ball)
+    int axis = -1, size = 0;  // first coordinate in the Model; coordinates: 0 (rigid), 1 or 3 (ball)
     double sign = 1;          // of a ball, -1: the joint is passed from its child to its parent
     double turns = 0, slides = 0;  // motion along z per unit of the coordinate: rad or 0, m
     Pose frame;               // in the node before, at coordinate zero; of the first node: in the inner body
@@ -23,7 +23,7 @@ struct JointNodes {
 };
 
 // `along`: from the parent to the child. A ball joint has exp(sum a_i q_i) = A exp(q) A^T with the axes a_i as columns of A.
-inline JointNodes joint_nodes(const System& system, const Joint& joint, bool along) {
+inline JointNodes joint_nodes(const Model& model, const Joint& joint, bool along) {
     std::vector<JointNode> nodes;
     int axis = joint.first;
     if (joint.interface < 0)
@@ -39,10 +39,10 @@ inline JointNodes joint_nodes(const System& system, const Joint& joint, bool alo
     for (JointNode& node : nodes) {
         Pose on_axis;
         if (node.size == 3) {
-            for (int i = 0; i < 3; ++i) on_axis.R.col(i) = system.twists[node.axis + i].tail<3>();
+            for (int i = 0; i < 3; ++i) on_axis.R.col(i) = model.twists[node.axis + i].tail<3>();
             node.sign = along ? 1 : -1;
         } else if (node.size == 1) {
-            const ScrewAxis screw = screw_axis((along ? 1.0 : -1.0) * system.twists[node.axis]);
+            const ScrewAxis screw = screw_axis((along ? 1.0 : -1.0) * model.twists[node.axis]);
             node.turns = screw.turns;
             node.slides = screw.slides;
             on_axis = screw.frame;

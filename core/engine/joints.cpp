@@ -11,11 +11,11 @@ void System::axis_torque(int first, int size, const Step* step, const History* h
     for (int i = 0; i < size; ++i) {
         const int axis = first + i;
         const double deflection = state.q[axis] - rest[axis];
-        torque[i] = stiffness[axis] * deflection - applied[axis];
-        slope(i, i) = stiffness[axis];
-        if (curve[axis] >= 0) {
+        torque[i] = model_->stiffness[axis] * deflection - applied[axis];
+        slope(i, i) = model_->stiffness[axis];
+        if (model_->curve[axis] >= 0) {
             double t, s, e;
-            curves[curve[axis]].evaluate(deflection, t, s, e);
+            model_->curves[model_->curve[axis]].evaluate(deflection, t, s, e);
             torque[i] += t;
             slope(i, i) += s;
         }
@@ -42,27 +42,27 @@ void System::axis_torque(int first, int size, const Step* step, const History* h
                                    : step->rate(state.q[axis], history->q[axis], history->q_before[axis]);
         rate[axis] = v;
         const double c = step->c0 / step->h;
-        torque[i] += damping[axis] * v;
-        double resistance = damping[axis] * c;
-        if (armature[axis] != 0) {
-            torque[i] += step->rate(armature[axis] * v, history->p[axis], history->p_before[axis]);
-            resistance += armature[axis] * c * c;
+        torque[i] += model_->damping[axis] * v;
+        double resistance = model_->damping[axis] * c;
+        if (model_->armature[axis] != 0) {
+            torque[i] += step->rate(model_->armature[axis] * v, history->p[axis], history->p_before[axis]);
+            resistance += model_->armature[axis] * c * c;
         }
         for (int k = 0; k < size; ++k) slope(i, k) += resistance * turn(i, k);
     }
     if (size == 3) slope -= 0.5 * skew(torque);
-    if (actuators.empty() || size != 1) return;
-    for (const Actuator& each : actuators) {
-        if (each.axis != first) continue;
+    if (model_->actuators.empty() || size != 1) return;
+    for (std::size_t i = 0; i < model_->actuators.size(); ++i) {
+        if (model_->actuators[i].axis != first) continue;
         double by_length;
-        torque[0] -= each.excess(state.q[first], step ? rate[first] : 0.0, step ? step->c0 / step->h : 0.0, by_length);
+        torque[0] -= excess(static_cast<int>(i), state.q[first], step ? rate[first] : 0.0, step ? step->c0 / step->h : 0.0, by_length);
         slope(0, 0) -= by_length;
     }
 }
 
 // -(dS_i/dq_k + dS_k/dq_i) . lambda / 2 for the screws S of an interface: the second derivative of lambda^T c.
 void System::add_interface_curvature(int j, Eigen::Ref<Eigen::MatrixXd> slope) {
-    const Joint& joint = joints[j];
+    const Joint& joint = model_->joints[j];
     const int r = joint.count;
     const Vec6& lambda = state.lambda[j];
     double change[64 * 64];  // a joint has at most 64 axes
@@ -73,7 +73,7 @@ void System::add_interface_curvature(int j, Eigen::Ref<Eigen::MatrixXd> slope) {
 }
 
 void System::fill_joint(int j, const Step* step, const History* history, bool tangent) {
-    const Joint& joint = joints[j];
+    const Joint& joint = model_->joints[j];
     const int k = joint.count;
     const Vec6& lambda = state.lambda[j];
 

@@ -9,9 +9,9 @@ void System::apply(const Step* step, const History* history, bool tangent) {
     const int nb = bodies();
     std::vector<Mat6>& derivative = wrench_derivative_;
     for (int b = 0; b < nb; ++b) {
-        const Vec3 weight = state.H[b].R.transpose() * (mass[b] * gravity);
-        wrench_[b] = at_origin(weight, Vec3::Zero(), centre[b]);
-        if (tangent) derivative[b] = world_wrench_derivative(weight, Vec3::Zero(), centre[b]);
+        const Vec3 weight = state.H[b].R.transpose() * (model_->mass[b] * gravity);
+        wrench_[b] = at_origin(weight, Vec3::Zero(), model_->centre[b]);
+        if (tangent) derivative[b] = world_wrench_derivative(weight, Vec3::Zero(), model_->centre[b]);
         if (step) apply_inertia(b, *step, *history, tangent ? &derivative[b] : nullptr);
     }
     for (const Load& load : loads) {
@@ -38,9 +38,9 @@ void System::apply(const Step* step, const History* history, bool tangent) {
             Mat3 moved = handle.stiffness * Mat3::Identity(), turned = -handle.stiffness * r;
             if (step) {  // velocity of the point: that of the centre of mass, and spin x arm
                 const double c = handle.damping * step->c0 / step->h;
-                const Vec3 arm = handle.point - group_centre[handle.body], spin = v.tail<3>();
+                const Vec3 arm = handle.point - model_->group_centre[handle.body], spin = v.tail<3>();
                 moved += c * Mat3::Identity();
-                turned -= c * skew(group_centre[handle.body]) +
+                turned -= c * skew(model_->group_centre[handle.body]) +
                           handle.damping * (skew(spin.cross(arm)) + skew(arm) * spin_derivative_[handle.body]);
             }
             derivative[handle.body] -= blocks(moved, turned, r * moved, r * turned);
@@ -63,7 +63,7 @@ void System::apply_flexible(const Step* step, const History* history, bool tange
         for (int p = 0; p < r; ++p) residual_[axis_row_[each.axis + p]] -= each.forces()[p];
         if (!tangent) continue;
         wrench_derivative_[each.body] -= each.by_twist();
-        const int e = bodies() + static_cast<int>(joints.size() + springs.size() + rows.size() + f);
+        const int e = bodies() + static_cast<int>(model_->joints.size() + model_->springs.size() + model_->rows.size() + f);
         Eigen::Map<Eigen::MatrixXd> element(fronts_->element(e), 6 + r, 6 + r);
         element.topLeftCorner<6, 6>().setZero();
         for (int p = 0; p < r; ++p) {

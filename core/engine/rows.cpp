@@ -37,19 +37,20 @@ double Row::penetration(double torque_over_stiffness) const {
 
 // A row is active if its multiplier, corrected by the regularised error, pushes (augmented Lagrangian).
 void System::fill_row(int r, bool tangent) {
-    const Row& row = rows[r];
+    const Row& row = model_->rows[r];
     const double value = row.of.value(state.q);
     const double stiff = penalty * regular_scale_, mu = state.mu[r];
     double torque = 0, slope = 0, energy = 0;
-    if (row.stop != 0) row.stop_torque(value, torque, slope, energy);
-    if (row.stop != 0 || (released && !row.equality)) {
+    const bool stop = is_stop(r);
+    if (stop) row.stop_torque(value, torque, slope, energy);
+    if (stop || (released && !row.equality)) {
         active_[r] = 0;
         row_error_[r] = 0;
     } else if (active_fixed) {
-        row_error_[r] = active_[r] == 0 ? 0 : value - (active_[r] > 0 && !row.equality ? row.upper : row.lower);
+        row_error_[r] = active_[r] == 0 ? 0 : value - (row.equality ? targets[r] : active_[r] > 0 ? row.upper : row.lower);
     } else if (row.equality) {
         active_[r] = 1;
-        row_error_[r] = value - row.lower;
+        row_error_[r] = value - targets[r];
     } else if (mu + stiff * (value - row.upper) > 0) {
         active_[r] = 1;
         row_error_[r] = value - row.upper;
@@ -64,7 +65,7 @@ void System::fill_row(int r, bool tangent) {
     for (std::size_t i = 0; i < row.of.axes.size(); ++i)
         residual_[axis_row_[row.of.axes[i]]] -= row.of.coefficients[i] * (mu + torque);
     if (!tangent) return;
-    const int e = bodies() + static_cast<int>(joints.size() + springs.size()) + r;
+    const int e = bodies() + static_cast<int>(model_->joints.size() + model_->springs.size()) + r;
     const auto& rows_of = fronts_->element_rows(e);
     const int n = static_cast<int>(rows_of.size()), last = n - 1;
     Eigen::Map<Eigen::MatrixXd> element(fronts_->element(e), n, n);

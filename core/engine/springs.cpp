@@ -27,44 +27,46 @@ double Combination::value(const std::vector<double>& q) const {
     return sum;
 }
 
-double Actuator::next_activation(double h) const {
-    if (dynamics == none) return control;
-    const double next = dynamics == integrator ? activation + h * control : control + (activation - control) * std::exp(-h / lag);
+double Actuator::next_activation(const Actuation& by, double h) const {
+    if (dynamics == none) return by.control;
+    const double next = dynamics == integrator ? by.activation + h * by.control : by.control + (by.activation - by.control) * std::exp(-h / lag);
     return std::min(std::max(next, least), most);
 }
 
 bool System::is_driven() const {
-    for (const Actuator& each : actuators) {
-        const double x = each.axis >= 0 ? state.q[each.axis] : springs[each.spring].of.value(state.q);
-        double speed = each.axis >= 0 ? rate[each.axis] : springs[each.spring].of.value(rate), slope;
-        if (std::abs(each.excess(x, speed, 1.0, slope)) > 1e-9 * std::abs(each.share[0]) + 1e-12 || std::abs(slope) > 1e-9 * std::abs(each.share[1])) return true;
+    for (std::size_t i = 0; i < model_->actuators.size(); ++i) {
+        const Actuator& each = model_->actuators[i];
+        const double x = each.axis >= 0 ? state.q[each.axis] : model_->springs[each.spring].of.value(state.q);
+        double speed = each.axis >= 0 ? rate[each.axis] : model_->springs[each.spring].of.value(rate), slope;
+        if (std::abs(excess(static_cast<int>(i), x, speed, 1.0, slope)) > 1e-9 * std::abs(actuation[i].contained) + 1e-12 ||
+            std::abs(slope) > 1e-9 * std::abs(each.share[0])) return true;
     }
     return false;
 }
 
 void System::fill_spring(int s, const Step* step, const History* history, bool tangent) {
-    const Spring& spring = springs[s];
+    const Spring& spring = model_->springs[s];
     const double length = spring.of.value(state.q);
-    double force = spring.stiffness * (length - spring.rest), slope = spring.stiffness;
+    double force = spring.stiffness * (length - spring_rest[s]), slope = spring.stiffness;
     if (spring.curve >= 0) {
         double t, d, e;
-        curves[spring.curve].evaluate(length - spring.rest, t, d, e);
+        model_->curves[spring.curve].evaluate(length - spring_rest[s], t, d, e);
         force += t;
         slope += d;
     }
     const double speed = step ? step->rate(length, history->length[s], history->length_before[s]) : 0.0, c = step ? step->c0 / step->h : 0.0;
     force += spring.damping * speed;
     slope += spring.damping * c;
-    for (const Actuator& each : actuators) {
-        if (each.spring != s) continue;
+    for (std::size_t i = 0; i < model_->actuators.size(); ++i) {
+        if (model_->actuators[i].spring != s) continue;
         double by_length;
-        force -= each.excess(length, speed, c, by_length);
+        force -= excess(static_cast<int>(i), length, speed, c, by_length);
         slope -= by_length;
     }
     const auto& of = spring.of;
     for (std::size_t i = 0; i < of.axes.size(); ++i) residual_[axis_row_[of.axes[i]]] -= of.coefficients[i] * force;
     if (!tangent) return;
-    const int e = bodies() + static_cast<int>(joints.size()) + s;
+    const int e = bodies() + static_cast<int>(model_->joints.size()) + s;
     const auto& rows_of = fronts_->element_rows(e);
     const int n = static_cast<int>(rows_of.size());
     Eigen::Map<Eigen::MatrixXd> element(fronts_->element(e), n, n);

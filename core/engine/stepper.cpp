@@ -90,18 +90,18 @@ void Stepper::start(const std::vector<Vec6>& velocities, const std::vector<doubl
     history.centre.resize(nb);
     history.momentum.resize(nb);
     for (int b = 0; b < nb; ++b) {
-        history.centre[b] = system_.state.H[b].act(system_.group_centre[b]);
+        history.centre[b] = system_.state.H[b].act(system_.model().group_centre[b]);
         history.momentum[b] = system_.momentum[b] = system_.momentum_of(b, system_.state.H[b], velocities[b]);
     }
     history.centre_before = history.centre;
     history.momentum_before = history.momentum;
     history.q = history.q_before = system_.state.q;
     history.p.resize(rates.size());
-    for (std::size_t i = 0; i < rates.size(); ++i) history.p[i] = system_.armature[i] * rates[i];
+    for (std::size_t i = 0; i < rates.size(); ++i) history.p[i] = system_.model().armature[i] * rates[i];
     history.p_before = history.p;
     history.rate = history.rate_before = rates;
     history.length.clear();
-    for (const Spring& spring : system_.springs) history.length.push_back(spring.of.value(system_.state.q));
+    for (const Spring& spring : system_.model().springs) history.length.push_back(spring.of.value(system_.state.q));
     history.length_before = history.length;
     history.flexible.clear();
     for (const FlexibleBody& each : system_.flexible)
@@ -111,24 +111,24 @@ void Stepper::start(const std::vector<Vec6>& velocities, const std::vector<doubl
 }
 
 void Stepper::set_targets(const std::vector<int>& driven, const double* values) {
-    for (std::size_t i = 0; i < driven.size(); ++i) system_.rows[driven[i]].lower = values[i];
+    for (std::size_t i = 0; i < driven.size(); ++i) system_.targets[driven[i]] = values[i];
 }
 
 void Stepper::advance_activations() {
     kept_.activations.clear();
-    for (Actuator& each : system_.actuators) {
-        kept_.activations.push_back(each.activation);
-        each.activation = each.next_activation(h_);
+    for (std::size_t i = 0; i < system_.actuation.size(); ++i) {
+        kept_.activations.push_back(system_.actuation[i].activation);
+        system_.actuation[i].activation = system_.model().actuators[i].next_activation(system_.actuation[i], h_);
     }
 }
 
 void Stepper::restore_activations() {
-    for (std::size_t i = 0; i < kept_.activations.size(); ++i) system_.actuators[i].activation = kept_.activations[i];
+    for (std::size_t i = 0; i < kept_.activations.size(); ++i) system_.actuation[i].activation = kept_.activations[i];
 }
 
 bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     std::vector<double> from;
-    for (int row : driven) from.push_back(system_.rows[row].lower);
+    for (int row : driven) from.push_back(system_.targets[row]);
     const int refusals = refusals_, pause = steps_by_fronts_;
     const bool current = current_;
     elapsed_ = 0;
@@ -174,15 +174,15 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
 
 // Limits that contradict each other, as on a linkage with more limits than degrees of freedom, have no solution.
 bool Stepper::advance_with_stops(double h) {
-    if (std::all_of(system_.rows.begin(), system_.rows.end(), [](const Row& row) { return row.equality; })) return false;
-    system_.set_stops(true);
+    if (!system_.model().has_limits()) return false;
+    system_.stops = true;
     bool done = advance(h, 1);
     if (!done) {  // where axes of joints without mass between them are parallel, no torque resists some motions
         shift_ = added_stiffness;
         done = advance(h, 1);
         shift_ = 0;
     }
-    system_.set_stops(false);
+    system_.stops = false;
     softened += done;
     if (done && tape) tape->softened = true;
     return done;
@@ -205,15 +205,15 @@ bool Stepper::divide(double h, const std::vector<int>& driven, const double* fro
 void Stepper::start_tape() {
     sync();
     std::vector<int> loops;
-    for (std::size_t j = 0; j < system_.joints.size(); ++j)
-        if (system_.joints[j].outer < 0) loops.push_back(static_cast<int>(j));
+    for (std::size_t j = 0; j < system_.model().joints.size(); ++j)
+        if (system_.model().joints[j].outer < 0) loops.push_back(static_cast<int>(j));
     if (passes_) loops = passes_->loop_joints();
     tape = std::make_shared<Tape>(system_, history, time, !fresh && order_ == 2, std::move(loops));
     inputs_recorded_ = false;
 }
 
 void Stepper::record(double h, int order, bool impact) {
-    if (!system_.actuators.empty()) {
+    if (!system_.model().actuators.empty()) {
         if (system_outdated_) passes_->write_single_coordinates(system_);  // all that actuators act on
         tape->driven = tape->driven || system_.is_driven();
     }
@@ -221,7 +221,7 @@ void Stepper::record(double h, int order, bool impact) {
     const int record = tape->add(Step::of_order(order, h), time, elapsed_, impact);
     if (!system_outdated_) return tape->fill(record, system_);
     passes_->record(tape->q(record), tape->mu(record), tape->active(record), tape->lambda(record));
-    for (std::size_t r = 0; r < system_.rows.size(); ++r) tape->targets(record)[r] = system_.rows[r].lower;
+    std::copy(system_.targets.begin(), system_.targets.end(), tape->targets(record));
 }
 
 bool Stepper::advance(double h, int order) {
@@ -320,7 +320,7 @@ void Stepper::find_convergence_failure(double motion) {
 double Stepper::turned() const {
     double largest = 0;
     for (int axis = 0; axis < system_.axes(); ++axis)
-        if (!system_.twists[axis].tail<3>().isZero(0) && system_.single(axis))
+        if (!system_.model().twists[axis].tail<3>().isZero(0) && system_.model().single[axis])
             largest = std::max(largest, std::abs(system_.state.q[axis] - history.q[axis]));
     for (int b = 0; b < system_.bodies(); ++b) {
         // cosine of the turn: (trace - 1) / 2
@@ -336,7 +336,7 @@ void Stepper::accept(double h) {
         history.turn[b] = so3_log(history.H[b].R.transpose() * state.H[b].R);
         history.H[b] = state.H[b];
         history.centre_before[b] = history.centre[b];
-        history.centre[b] = state.H[b].act(system_.group_centre[b]);
+        history.centre[b] = state.H[b].act(system_.model().group_centre[b]);
     }
     system_.share_momentum_rates(system_.momentum_wrenches());
     history.momentum_before.swap(history.momentum);
@@ -344,12 +344,12 @@ void Stepper::accept(double h) {
     history.q_before.swap(history.q);
     history.q = state.q;
     history.p_before.swap(history.p);
-    for (int axis = 0; axis < system_.axes(); ++axis) history.p[axis] = system_.armature[axis] * system_.rate[axis];
+    for (int axis = 0; axis < system_.axes(); ++axis) history.p[axis] = system_.model().armature[axis] * system_.rate[axis];
     history.rate_before.swap(history.rate);
     history.rate = system_.rate;
     history.length_before.swap(history.length);
-    for (std::size_t s = 0; s < system_.springs.size(); ++s)
-        history.length[s] = system_.springs[s].of.value(state.q);
+    for (std::size_t s = 0; s < system_.model().springs.size(); ++s)
+        history.length[s] = system_.model().springs[s].of.value(state.q);
     history.flexible_before.swap(history.flexible);
     history.flexible = system_.flexible_state;
     time += h;

@@ -17,7 +17,10 @@ bool Stepper::begin() {
     kept_.finished = false;
     kept_.system_outdated = system_outdated_;
     kept_.targets.clear();
-    for (int row : driven_) kept_.targets.push_back(system_.rows[row].lower);
+    for (int row : driven_) kept_.targets.push_back(system_.targets[row]);
+    kept_.refusals = refusals_;
+    kept_.steps_by_fronts = steps_by_fronts_;
+    kept_.current = current_;
     if (next_ + driven_.size() <= scheduled_.size()) set_targets(driven_, scheduled_.data() + next_);
     kept_.fresh = fresh;
     contact_order_ = fresh || impact_ ? 1 : order_;
@@ -29,8 +32,7 @@ bool Stepper::begin() {
         passes_refused();
     }
     if (begin_sparse()) return true;
-    set_targets(driven_, kept_.targets.data());
-    restore_activations();
+    restore_inputs();
     return false;
 }
 
@@ -79,8 +81,8 @@ Vec6 Stepper::start_velocity(int b) const {
 
 void Stepper::limits(std::vector<Limit>& out) const {
     if (begun_by_passes_) return passes_->limits(out);
-    for (std::size_t r = 0; r < system_.rows.size(); ++r) {
-        const Row& row = system_.rows[r];
+    for (std::size_t r = 0; r < system_.model().rows.size(); ++r) {
+        const Row& row = system_.model().rows[r];
         if (row.equality) continue;
         const double from = row.of.value(history.q), rate = (row.of.value(system_.state.q) - from) / h_;
         near_limits(r, from, rate, row.lower, row.upper, h_, out);
@@ -106,7 +108,7 @@ void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit
         return predicted_.H[touch.frame].R * (twist.head<3>() + twist.tail<3>().cross(local(touch)));
     };
     auto turned = [&](const Limit& limit, const std::vector<double>& x) {
-        const Combination& of = system_.rows[limit.row].of;
+        const Combination& of = system_.model().rows[limit.row].of;
         double sum = 0;
         for (std::size_t a = 0; a < of.axes.size(); ++a) sum += of.coefficients[a] * x[system_.axis_row(of.axes[a])];
         return limit.sign * sum;
@@ -132,7 +134,7 @@ void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit
     }
     for (int j = 3 * k; j < n; ++j) {
         const Limit& limit = limits[j - 3 * k];
-        const Combination& of = system_.rows[limit.row].of;
+        const Combination& of = system_.model().rows[limit.row].of;
         free[j] = (limit.sign * (of.value(predicted_.q) - of.value(history.q)) + turned(limit, free_)) / h_;
         for (std::size_t a = 0; a < of.axes.size(); ++a) right_[system_.axis_row(of.axes[a])] = limit.sign * of.coefficients[a];
         answer(j);
@@ -158,8 +160,7 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         if (begun_by_passes_) return false;  // the world repeats the step with backward Euler
         passes_refused();
         if (!begin_sparse()) {
-            set_targets(driven_, kept_.targets.data());
-            restore_activations();
+            restore_inputs();
             return false;
         }
     }
@@ -176,8 +177,7 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     const bool solved = solve(h_, contact_order_);
     system_.loads.resize(before);
     if (!solved) {
-        set_targets(driven_, kept_.targets.data());
-        restore_activations();
+        restore_inputs();
         return false;
     }
     kept_.history = history;
@@ -190,6 +190,15 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     return true;
 }
 
+// What `begin` has changed besides the state.
+void Stepper::restore_inputs() {
+    set_targets(driven_, kept_.targets.data());
+    restore_activations();
+    refusals_ = kept_.refusals;
+    steps_by_fronts_ = kept_.steps_by_fronts;
+    current_ = kept_.current;  // the passes still have, or have again, the state before the step
+}
+
 void Stepper::abandon() {
     const bool by_passes = begun_by_passes_ || (kept_.finished && finished_by_passes_);
     if (kept_.finished) {
@@ -197,8 +206,7 @@ void Stepper::abandon() {
         time = kept_.time;
         next_ -= driven_.size();
     }
-    set_targets(driven_, kept_.targets.data());
-    restore_activations();
+    restore_inputs();
     if (by_passes) {
         passes_->abandon();
         system_outdated_ = kept_.system_outdated;

@@ -13,95 +13,14 @@
 // loops, rows and coordinates leave a residual.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "elastic/interface_frame.hpp"
-#include "engine/flexible.hpp"
 #include "engine/fronts.hpp"
-#include "spatial/spatial.hpp"
+#include "engine/model.hpp"
 
 namespace supple {
-
-struct Curve {  // piecewise cubic: on piece i, sum_k c[i][k] (x - start[i])^k; piece 0 also covers everything to its left
-    std::vector<double> start;
-    std::vector<std::array<double, 4>> coefficients;
-    void evaluate(double x, double& torque, double& slope, double& energy) const;
-};
-
-struct Joint {
-    int parent = -1, child = -1;  // bodies, -1 for the world
-    Pose pose_parent, pose_child;
-    int first = 0, count = 0;     // its axes
-    std::vector<int> blocks;      // axes in each exponential: 1 or 3
-    int outer = -1;               // the body it holds in the spanning tree, -1 if it closes a loop
-    int interface = -1;           // if not -1: X(q) is the frame of this interface of a flexible body, q the amplitudes
-    Mat6 A_child = Mat6::Zero();    // Ad(pose_child^-1)
-    Mat6 Ad_parent = Mat6::Zero();  // Ad(pose_parent^-1)
-};
-
-struct Combination {  // sum_i coefficient_i q_i
-    std::vector<int> axes;
-    std::vector<double> coefficients;
-    double value(const std::vector<double>& q) const;
-};
-
-struct Spring {  // on a combination; the joints' own springs are stored per axis
-    Combination of;
-    double stiffness = 0, damping = 0, rest = 0;
-    int curve = -1;
-};
-
-// An actuator of a file: force = gain(l, l') activation + bias(l, l') on the length l = gear x, within a range; x is a coordinate or the
-// length of a coupling. The springs of the coordinate or coupling already contain the part `share`; the actuator adds the rest.
-struct Actuator {
-    enum Dynamics { none, integrator, filter };
-    int axis = -1, spring = -1;               // one of them is -1
-    double gear = 1;
-    double gain[3], bias[3], share[3];        // of 1, l and l'
-    double lower = 0, upper = 0;              // of the force
-    Dynamics dynamics = none;
-    double lag = 0;                           // time constant of a filter, s
-    double least = 0, most = 0;               // of the activation
-    bool on = true;                           // false: the force is zero
-    double control = 0, activation = 0;
-
-    double force(double x, double speed, double c, double& slope) const;  // slope: of l, with l' = c l + ...
-    // Force on x beyond that of the springs, and its slope.
-    double excess(double x, double speed, double c, double& slope) const;
-    double next_activation(double h) const;   // after h at a constant control
-    bool depends_on_length() const { return gain[1] != 0 || gain[2] != 0 || bias[1] != 0 || bias[2] != 0 || share[1] != 0 || share[2] != 0; }
-};
-
-inline double Actuator::force(double x, double speed, double c, double& slope) const {
-    slope = 0;
-    if (!on) return 0;
-    double law[3];
-    for (int i = 0; i < 3; ++i) law[i] = gain[i] * activation + bias[i];
-    const double f = law[0] + gear * (law[1] * x + law[2] * speed);
-    if (f > upper) return upper;
-    if (f < lower) return lower;
-    slope = law[1] + c * law[2];
-    return f;
-}
-
-inline double Actuator::excess(double x, double speed, double c, double& slope) const {
-    const double f = force(x, speed, c, slope);
-    slope = gear * gear * (slope - (share[1] + c * share[2]));
-    return gear * (f - share[0] - gear * (share[1] * x + share[2] * speed));
-}
-
-struct Row {  // equality: of = lower; otherwise lower <= of <= upper
-    Combination of;
-    double lower = 0, upper = 0;
-    bool equality = true;
-    double stop = 0;       // if not zero, limits are stops without multipliers: springs of this stiffness,
-    double onset = 1e-3;   // which rises from zero over a penetration of `onset`
-    void stop_torque(double value, double& torque, double& slope, double& energy) const;  // of a stop
-    // Value at which a Newton step ends if the torque of the stop, not its coordinate, is the unknown.
-    double pushed_to(double from, double to) const;
-    double penetration(double torque_over_stiffness) const;  // at which a stop has this torque
-};
 
 struct Load {  // a wrench (force, torque) at a point of a body, in world or body axes
     int body = 0;
@@ -144,26 +63,22 @@ struct History {  // previous states that the differences use
 
 class System {
    public:
-    // description, set once
-    std::vector<double> mass;
-    std::vector<Vec3> centre;
-    std::vector<Mat3> inertia;
-    std::vector<Joint> joints;
-    std::vector<InterfaceFrame> interfaces;
-    std::vector<FlexibleBody> flexible;
-    std::vector<int> order;  // bodies, each after its parent in the spanning tree
-    std::vector<Vec6> twists;
-    std::vector<double> stiffness, damping, armature;
-    std::vector<int> curve;  // per axis, -1 for none
-    std::vector<Curve> curves;
-    std::vector<Spring> springs;
-    std::vector<Actuator> actuators;
-    std::vector<Row> rows;
-    double stiffness_scale = 1, length_scale = 1;
+    explicit System(std::shared_ptr<const Model> model);
+    const Model& model() const { return *model_; }
+    // A model with the same joints, springs and rows, but other numbers.
+    void use(std::shared_ptr<const Model> model);
+    // The model, with the frames of loop joints moved that have a gap of less than `below` (lengths over the length scale) at the
+    // coordinates q, so that they are closed there; null if there are none. Such gaps come from rounded numbers in files. Redundant
+    // loops (for example two points that hold a planar linkage in its plane) could not all be closed otherwise.
+    std::shared_ptr<const Model> with_closed_loops(const std::vector<double>& q, double below);
 
     // inputs that may change between solves
     Vec3 gravity = Vec3::Zero();
-    std::vector<double> rest;
+    std::vector<double> rest;         // of the joints' springs
+    std::vector<double> spring_rest;  // of the springs on combinations
+    std::vector<double> targets;      // per row; only those of equalities are used
+    std::vector<Actuation> actuation;
+    bool stops = false;               // limits are stiff springs; otherwise they are exact
     std::vector<double> applied;  // generalised force on each coordinate, paired with its rate
     std::vector<Load> loads;
     std::vector<Handle> handles;
@@ -173,34 +88,22 @@ class System {
 
     State state;
 
-    // Bodies that fixed joints connect are a group: they move as one and have one momentum. One of them, the carrier, has the mass
-    // and inertia of the group, about its common centre of mass; for the others both are zero. Set by `prepare`.
-    std::vector<int> carrier;         // per body; itself if it is not in a group
-    std::vector<Pose> in_carrier;     // pose of each body in the frame of its carrier
-    std::vector<double> group_mass;
-    std::vector<Vec3> group_centre;   // of each body's group, in the frame of the body
-    std::vector<Mat3> group_inertia;  // about that centre
+    // of the model: they keep what they evaluated last
+    std::vector<InterfaceFrame> interfaces;
+    std::vector<FlexibleBody> flexible;
 
-    void prepare();  // after the description is complete: analyses the pattern
-    void set_inertia(int body, double mass, const Vec3& centre, const Mat3& inertia);  // after `prepare`
-
-    // Moves the frames of loop joints with a gap of less than `below` (lengths over the length scale) at the present
-    // coordinates, so that they are closed there. Such gaps come from rounded numbers in files. Redundant loops (for example
-    // two points that hold a planar linkage in its plane) could not all be closed otherwise.
-    void absorb_gaps(double below);
-    void set_stops(bool stops);  // whether limits are stiff springs; otherwise they are exact
-
-    int bodies() const { return static_cast<int>(mass.size()); }
-    bool is_carried(int body) const { return carrier[body] != body; }
-    // Whether a joint is one of the fixed ones that connect a group.
-    bool connects_group(int joint) const { return joints[joint].outer >= 0 && is_carried(joints[joint].outer); }
-    int axes() const { return static_cast<int>(twists.size()); }
+    int bodies() const { return model_->bodies(); }
+    int axes() const { return model_->axes(); }
+    bool is_stop(int row) const { return stops && model_->rows[row].stop != 0; }
+    // `Actuator::excess` of actuator i.
+    double excess(int i, double x, double speed, double c, double& slope) const {
+        return model_->actuators[i].excess(actuation[i], x, speed, c, slope);
+    }
     int unknowns() const { return fronts_->size(); }
     int twist_row(int b) const { return 6 * b; }
     int row_row(int r) const { return row_start_ + r; }
     int lambda_row(int j) const { return joint_start_[j]; }
     int axis_row(int axis) const { return axis_row_[axis]; }
-    bool single(int axis) const { return single_[axis]; }  // not a component of a rotation vector
     Fronts& fronts() { return *fronts_; }
     const Fronts& fronts() const { return *fronts_; }
     // Scale of an unknown in the element matrices: they hold scale_i scale_k times the tangent.
@@ -252,7 +155,6 @@ class System {
     // kinematics after evaluate: a coordinate's twist S, and Ad(X^-1 pose_parent^-1), in the joint's frame on the child
     const Vec6& screw(int axis) const { return screw_[axis]; }
     const Mat6& parent_adjoint(int joint) const { return B_parent_[joint]; }
-    int holder(int body) const { return holder_[body]; }  // the joint that holds it in the spanning tree
 
     // after evaluate with a step
     std::vector<Vec6> velocity;            // body twists
@@ -269,8 +171,7 @@ class System {
    private:
     static constexpr double penalty = 1e9;  // stiffness of regularised constraints over that of the mechanism
 
-    void find_groups();
-    void combine_inertias();
+    void analyse();  // the pattern of the tangent
     void move();
     void joint_kinematics(int j);
     void apply(const Step* step, const History* history, bool tangent);
@@ -285,12 +186,10 @@ class System {
     void axis_torque(int first, int size, const Step* step, const History* history,
                      Eigen::Ref<Eigen::VectorXd> torque, Eigen::Ref<Eigen::MatrixXd> slope);
 
+    std::shared_ptr<const Model> model_;
     std::optional<Fronts> fronts_;
     std::vector<int> joint_start_, axis_row_;
-    std::vector<bool> single_;
-    std::vector<int> holder_;                 // per body, its joint in the tree
     int row_start_ = 0, first_pair_ = 0;
-    std::vector<Mat6> mass_matrix_;
     std::vector<Vec6> momentum_wrench_;       // minus the rate of momentum of each body, world axes about the centre of mass
     std::vector<Pose> displacement_;          // X of each joint
     std::vector<Vec6> screw_;                 // S, per axis, in the joint's frame on the child

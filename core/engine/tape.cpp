@@ -24,7 +24,7 @@ bool are_equal(const std::vector<T>& a, const std::vector<T>& b) {
 
 Tape::Tape(const System& system, const History& history, double time, bool uses_two_steps_, std::vector<int> loops_)
     : loops(std::move(loops_)), velocity(system.velocity), rate(system.rate), uses_two_steps(uses_two_steps_), gravity(system.gravity),
-      axes_(system.axes()), rows_(static_cast<int>(system.rows.size())), stride_(axes_ + 2 * rows_ + 6 * loops.size()) {
+      axes_(system.axes()), rows_(static_cast<int>(system.model().rows.size())), stride_(axes_ + 2 * rows_ + 6 * loops.size()) {
     set_inputs(system, {});
     for (int record = 0; record < 2; ++record) {
         const bool is_before = record == 0 && uses_two_steps;
@@ -40,17 +40,13 @@ Tape::Tape(const System& system, const History& history, double time, bool uses_
 }
 
 void Tape::set_inputs(const System& system, const std::vector<int>& driven) {
-    auto same_rest = [&](const Spring& spring, double rest) { return spring.rest == rest; };
     if (!inputs_.empty()) {
         const TapeInputs& last = inputs_.back();
         if (last.rest == system.rest && last.applied == system.applied && last.driven == driven && are_equal(last.loads, system.loads) &&
-            std::equal(system.springs.begin(), system.springs.end(), last.spring_rest.begin(), same_rest) &&
-            are_equal(last.handles, system.handles))
+            last.spring_rest == system.spring_rest && are_equal(last.handles, system.handles))
             return;
     }
-    std::vector<double> spring_rest;
-    for (const Spring& spring : system.springs) spring_rest.push_back(spring.rest);
-    inputs_.push_back({system.rest, std::move(spring_rest), system.applied, system.loads, system.handles, driven});
+    inputs_.push_back({system.rest, system.spring_rest, system.applied, system.loads, system.handles, driven});
 }
 
 int Tape::add(const Step& step, double time, double share, bool impact) {
@@ -65,7 +61,7 @@ int Tape::add(const Step& step, double time, double share, bool impact) {
 void Tape::fill(int record, const System& system) {
     std::copy(system.state.q.begin(), system.state.q.end(), q(record));
     std::copy(system.state.mu.begin(), system.state.mu.end(), mu(record));
-    for (int r = 0; r < rows_; ++r) targets(record)[r] = system.rows[r].lower;
+    std::copy(system.targets.begin(), system.targets.end(), targets(record));
     std::copy(system.active().begin(), system.active().end(), active(record));
     for (std::size_t i = 0; i < loops.size(); ++i) Eigen::Map<Vec6>(lambda(record) + 6 * i) = system.state.lambda[loops[i]];
 }

@@ -24,19 +24,6 @@ void add(double s, const double* x, double* y, Index n) {
     for (Index i = 0; i < n; ++i) y[i] += s * x[i];
 }
 
-// y += s x for whole vectors of eight numbers that contain those from `first` up to `last`
-void add_eights(double s, const double* x, double* y, Index first, Index last) {
-    for (Index i = first / width * width; i < last; i += width) store(y + i, load(y + i) + s * load(x + i));
-}
-
-void swap_eights(double* x, double* y, Index last) {
-    for (Index i = 0; i < last; i += width) {
-        const Eight kept = load(x + i);
-        store(x + i, load(y + i));
-        store(y + i, kept);
-    }
-}
-
 // x <- (L L^T)^-1 x for the columns of x
 template <class T>
 T solve_by_cholesky(MatrixXd a, T x) {
@@ -77,55 +64,78 @@ MatrixXd inverse(const MatrixXd& a) {
     return result;
 }
 
+void LU::resize(Index n) {
+    if (n == n_) return;
+    n_ = n;
+    stride_ = (n + width - 1) / width * width;
+    lower_.assign(stride_ * n + width, 0.0);
+    upper_.assign(stride_ * n, 0.0);
+    exchanged_.resize(n);
+}
+
 void LU::compute(const MatrixXd& a) {
-    n_ = a.rows();
-    stride_ = (n_ + width - 1) / width * width;
-    lower_.resize(stride_ * n_);
-    upper_.resize(stride_ * n_);
-    exchanged_.resize(n_);
+    resize(a.rows());
+    for (Index j = 0; j < n_; ++j) std::copy_n(a.data() + n_ * j, n_, column(j));
+    factorise();
+}
+
+void LU::factorise() { stride_ == width ? eliminate<1>() : stride_ == 2 * width ? eliminate<2>() : eliminate<0>(); }
+
+// `fixed`: vectors of eight numbers in a column, 0 if that is not known at compile time. In the remaining columns the rows that have been
+// eliminated are zero to rounding. Single numbers are never written into a vector that is read next, because the read would wait.
+template <int fixed>
+void LU::eliminate() {
+    const Index stride = fixed ? fixed * width : stride_;
     double *L = lower_.data(), *U = upper_.data();
     for (Index j = 0; j < n_; ++j) {
-        std::copy_n(a.data() + n_ * j, n_, L + stride_ * j);
-        std::fill_n(L + stride_ * j + n_, stride_ - n_, 0.0);
-    }
-    for (Index j = 0; j < n_; ++j) {
-        double* column = L + stride_ * j;
-        Index best = j;
-        double most = 0;
-        for (Index k = j + 1; k < n_; ++k) most = std::max(most, std::abs(L[stride_ * k + j]));
-        if (std::abs(column[j]) < 0.1 * most)  // a pivot that is not much smaller than the largest stays
-            while (std::abs(L[stride_ * best + j]) < most) ++best;
-        exchanged_[j] = best;
-        if (best != j) {
-            swap_eights(column, L + stride_ * best, stride_);
-            swap_eights(U + stride_ * j, U + stride_ * best, j);
+        double* column = L + stride * j;
+        const Index from = j / width * width;
+        Eight most = absolute(load(column + from));
+        for (Index i = from + width; i < stride; i += width) most = larger(most, absolute(load(column + i)));
+        exchanged_[j] = j;
+        if (std::abs(column[j]) < 0.1 * largest(most)) {  // a pivot that is not much smaller than the largest stays
+            Index best = j;
+            for (Index i = j + 1; i < n_; ++i)
+                if (std::abs(column[i]) > std::abs(column[best])) best = i;
+            exchanged_[j] = best;
+            for (Index k = 0; k < n_; ++k) std::swap(L[stride * k + j], L[stride * k + best]);
         }
-        column[j] = 1 / column[j];
+        const double inverse = 1 / column[j];
+        U[stride * j + j] = inverse;
+        for (Index i = from; i < stride; i += width) store(column + i, inverse * load(column + i));
         for (Index k = j + 1; k < n_; ++k) {
-            const double by = L[stride_ * k + j] * column[j];
-            U[stride_ * k + j] = by;
-            add_eights(-by, column, L + stride_ * k, j, stride_);
+            double* other = L + stride * k;
+            const double by = U[stride * k + j] = other[j];
+            for (Index i = from; i < stride; i += width) store(other + i, load(other + i) - by * load(column + i));
         }
     }
 }
 
-void LU::solve_columns(double* b, Index columns) const {
+// x <- A^-1 x, with x padded as a column and followed by as many numbers to work with
+template <int fixed>
+void LU::solve(double* x) const {
+    const Index stride = fixed ? fixed * width : stride_;
+    double* work = x + stride;
     const double *L = lower_.data(), *U = upper_.data();
-    double few[64];
-    std::vector<double> many(stride_ > 64 ? stride_ : 0);
-    double* rest = stride_ > 64 ? many.data() : few;
-    for (double* x = b; x != b + n_ * columns; x += n_) {
-        std::copy_n(x, n_, rest);
-        for (Index j = 0; j < n_; ++j) {
-            x[j] = rest[j] * L[stride_ * j + j];
-            add_eights(-x[j], L + stride_ * j, rest, j, stride_);
-        }
-        std::copy_n(x, n_, rest);
-        for (Index j = n_; j-- > 0;) {
-            x[j] = rest[j];
-            add_eights(-x[j], U + stride_ * j, rest, 0, j);
-        }
-        for (Index j = n_; j-- > 0;) std::swap(x[j], x[exchanged_[j]]);
+    for (Index j = 0; j < n_; ++j) std::swap(x[j], x[exchanged_[j]]);
+    for (Index j = 0; j < n_; ++j) {
+        work[j] = x[j];
+        for (Index i = j / width * width; i < stride; i += width) store(x + i, load(x + i) - work[j] * load(L + stride * j + i));
+    }
+    for (Index j = n_; j-- > 0;) {
+        x[j] = work[j] * U[stride * j + j];
+        for (Index i = 0; i < j; i += width) store(work + i, load(work + i) - x[j] * load(U + stride * j + i));
+    }
+}
+
+void LU::solve_columns(double* b, Index columns) const {
+    double few[128] = {};
+    std::vector<double> many(stride_ > 64 ? 2 * stride_ : 0);
+    double* x = stride_ > 64 ? many.data() : few;
+    for (double* column = b; column != b + n_ * columns; column += n_) {
+        std::copy_n(column, n_, x);
+        stride_ == width ? solve<1>(x) : stride_ == 2 * width ? solve<2>(x) : solve<0>(x);
+        std::copy_n(x, n_, column);
     }
 }
 

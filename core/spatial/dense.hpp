@@ -52,21 +52,30 @@ MatrixXd solve_semidefinite(const MatrixXd& a, const MatrixXd& b);  // the same 
 VectorXd solve_general(const MatrixXd& a, VectorXd b);              // a^-1 b by L U with row pivoting
 MatrixXd inverse(const MatrixXd& a);
 
-// A = L U P with column pivoting. A singular matrix gives infinite or undefined numbers.
+// P A = L U with row pivoting. A singular matrix gives infinite or undefined numbers.
 class LU {
    public:
     LU() = default;
     explicit LU(const MatrixXd& a) { compute(a); }
     void compute(const MatrixXd& a);
+    // The same for a matrix that is written in place, column after column: `resize`, `column`, `factorise`. A column has room for eight
+    // more numbers; those beyond n are zero.
+    void resize(Eigen::Index n);
+    double* column(Eigen::Index j) { return lower_.data() + stride_ * j; }
+    void factorise();
     void solve_in_place(MatrixXd& b) const { solve_columns(b.data(), b.cols()); }
     void solve_in_place(VectorXd& b) const { solve_columns(b.data(), 1); }
 
    private:
+    template <int fixed>
+    void eliminate();
+    template <int fixed>
+    void solve(double* x) const;
     void solve_columns(double* b, Eigen::Index columns) const;
 
     Eigen::Index n_ = 0, stride_ = 0;      // columns are padded to a multiple of eight numbers
-    std::vector<double> lower_, upper_;    // columns of L, with the inverse of its diagonal, and of U, whose diagonal is 1; numbers beyond the triangles are arbitrary
-    std::vector<Eigen::Index> exchanged_;  // column i was exchanged with exchanged_[i]
+    std::vector<double> lower_, upper_;    // columns of L, whose diagonal is 1, and of U, with the inverse of its diagonal; numbers of U below it are arbitrary
+    std::vector<Eigen::Index> exchanged_;  // row i was exchanged with exchanged_[i]
 };
 
 // A = V diag(values) V^T by Jacobi's rotations; values in no order

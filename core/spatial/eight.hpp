@@ -199,6 +199,9 @@ SUPPLE_INLINE Eight picked(const Eight& v) {
 #endif
 
 SUPPLE_INLINE Eight larger(const Eight& a, const Eight& b) { return choose(a > b, a, b); }
+SUPPLE_INLINE Eight absolute(const Eight& v) { return larger(v, -v); }
+SUPPLE_INLINE Eight six_lanes(const double* v) { return Eight{v[0], v[1], v[2], v[3], v[4], v[5], 0, 0}; }
+SUPPLE_INLINE void store_six(double* to, const Eight& v) { std::memcpy(to, &v, 6 * sizeof(double)); }
 
 SUPPLE_INLINE double sum(const Eight& v) {  // by halves
     const Eight four = v + picked<4, 5, 6, 7, 0, 1, 2, 3>(v), two = four + picked<2, 3, 0, 1, 6, 7, 4, 5>(four);
@@ -210,7 +213,8 @@ SUPPLE_INLINE double largest(const Eight& v) {
     return two[0] > two[1] ? two[0] : two[1];
 }
 
-// v[k][l] becomes v[l][k]
+// v[k][l] becomes v[l][k]; of eight or four lanes l
+template <int lanes = width>
 SUPPLE_INLINE void transpose(Eight* v) {
     Eight a[8], b[8];
     for (int k = 0; k < 8; k += 2) {
@@ -224,7 +228,7 @@ SUPPLE_INLINE void transpose(Eight* v) {
         }
     for (int l = 0; l < 4; ++l) {
         v[l] = picked<0, 1, 2, 3, 8, 9, 10, 11>(b[l], b[l + 4]);
-        v[l + 4] = picked<4, 5, 6, 7, 12, 13, 14, 15>(b[l], b[l + 4]);
+        if constexpr (lanes == width) v[l + 4] = picked<4, 5, 6, 7, 12, 13, 14, 15>(b[l], b[l + 4]);
     }
 }
 

@@ -286,6 +286,10 @@ inline Vec6 log(const Pose& h) {
 
 // Ad of pose_ba maps twists in frame a to twists in frame b: [[R, [p] R], [0, R]]
 inline Mat6 adjoint(const Pose& h) { return blocks(h.R, skew(h.p) * h.R, Mat3::Zero(), h.R); }
+inline Mat6 adjoint_inverse(const Pose& h) {
+    const Mat3 Rt = h.R.transpose();
+    return blocks(Rt, -Rt * skew(h.p), Mat3::Zero(), Rt);
+}
 
 // x^T N y = w^T [x, y] with the Lie bracket of twists: antisymmetric.
 SUPPLE_INLINE Mat6 bracket_form(const Vec6& w) {

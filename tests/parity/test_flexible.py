@@ -59,19 +59,19 @@ def _symmetric(tensor: np.ndarray) -> np.ndarray:
 
 def engine(cloud: Cloud, stiffness: float, tip_mass: float, alpha: float = 0.0, beta: float = 0.0):
     """A body frame on a bushing to the world, with the cloud, and a rigid body at an interface."""
-    core, zeros = _core.Engine(), np.zeros
-    core.add_body(0.0, zeros(3), zeros((3, 3)))
-    core.add_body(tip_mass, np.array([0.1, 0, 0]), 0.02 * (tip_mass > 0) * np.eye(3))
+    model, zeros = _core.Model(), np.zeros
+    model.add_body(0.0, zeros(3), zeros((3, 3)))
+    model.add_body(tip_mass, np.array([0.1, 0, 0]), 0.02 * (tip_mass > 0) * np.eye(3))
     springs = np.full(6, stiffness), zeros(6), zeros(6), zeros(6)
-    core.add_joint(-1, 0, 0, np.eye(4), np.eye(4), np.eye(6), [1, 1, 1, 3], *springs, [-1] * 6)
-    core.add_joint(0, 1, 1, np.eye(4), np.eye(4), zeros((MODES, 6)), [1] * MODES, *(zeros(MODES),) * 4, [-1] * MODES)
-    core.set_interface(cloud.frame.core)
+    model.add_joint(-1, 0, 0, np.eye(4), np.eye(4), np.eye(6), [1, 1, 1, 3], *springs, [-1] * 6)
+    model.add_joint(0, 1, 1, np.eye(4), np.eye(4), zeros((MODES, 6)), [1] * MODES, *(zeros(MODES),) * 4, [-1] * MODES)
+    model.set_interface(cloud.frame.core)
     psi = np.concatenate([cloud.X[:, :, None], cloud.Phi], axis=2)
     first_moment = np.einsum("n,nik->ki", cloud.mass, psi)
     gram = np.ascontiguousarray(np.einsum("n,nik,njl->klij", cloud.mass, psi, psi))
-    core.add_flexible(0, 6, cloud.mass.sum(), first_moment, gram, cloud.force, alpha, beta)
-    core.prepare([0, 1], 100.0, 1.0)
-    return core
+    model.add_flexible(0, 6, cloud.mass.sum(), first_moment, gram, cloud.force, alpha, beta)
+    model.set_tree([0, 1], 100.0, 1.0)
+    return _core.Engine(model)
 
 
 def test_the_tangent_of_statics_is_its_derivative(cloud):

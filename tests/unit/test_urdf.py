@@ -111,6 +111,22 @@ AS_GIVEN = {
 }  # fmt: skip
 
 
+def test_a_spherical_joint_is_a_ball_joint(tmp_path: Path) -> None:
+    text = robot(
+        '<link name="b"/>', f'<link name="a">{inertial(origin=ORIGIN)}</link>',
+        joint("j", "spherical", "b", "a", ORIGIN),
+    )  # fmt: skip
+    ball = load_quietly(write(tmp_path, text))
+    assert tuple(ball.coordinates) == ("j.rx", "j.ry", "j.rz")
+    turn = np.array([0.3, -0.5, 0.8])
+    free = load_quietly(write(tmp_path, text.replace("spherical", "floating")))
+    expected = supple.kinematics(free, [0, 0, 0, *turn]).poses["a"]
+    np.testing.assert_allclose(supple.kinematics(ball, turn).poses["a"], expected, atol=1e-14)
+    np.testing.assert_allclose(
+        supple.mass_matrix(ball, turn), supple.mass_matrix(free, [0, 0, 0, *turn])[3:, 3:], atol=1e-14
+    )
+
+
 @pytest.mark.parametrize("text", AS_GIVEN.values(), ids=AS_GIVEN)
 def test_files_that_pinocchio_reads_agree_with_it(text: str, tmp_path: Path) -> None:
     pinocchio = pytest.importorskip("pinocchio")
@@ -244,6 +260,17 @@ def test_root_called_world_is_the_fixed_frame(tmp_path: Path) -> None:
     mech = load_quietly(write(tmp_path, inside))
     assert [b.name for b in mech.bodies] == ["map", "world_2", "a"]
     assert "it is now called 'world_2'" in reported(mech)
+
+
+def test_a_parent_called_world_needs_no_link(tmp_path: Path) -> None:
+    text = robot(f'<link name="a">{inertial()}</link>', joint("j", "revolute", "world", "a"))
+    mech = load_quietly(write(tmp_path, text))
+    assert [b.name for b in mech.bodies] == ["a"]
+    assert mech.joint("j").parent == "world"
+    assert "link 'world': is a parent but not in the file; it is the fixed frame" in reported(mech)
+    twice = text.replace("</robot>", f'<link name="b">{inertial()}</link></robot>')
+    with pytest.raises(supple.MechanismError, match=r"2 links have no parent: 'world', 'b'; .* add a joint for 'b'"):
+        load_quietly(write(tmp_path, twice))
 
 
 def test_elements_for_other_programs_are_reported(tmp_path: Path) -> None:

@@ -518,6 +518,10 @@ def test_a_failed_step_of_the_engine_leaves_the_world_unchanged():
         world.step(50)
     assert world.pose("ball")[2, 3] <= height
     assert world.time == pytest.approx(sim.time)
+    before = sim.save().history  # also that of the recursive passes, and when they are tried again
+    with pytest.raises(supple.ConvergenceError):
+        world.step()
+    np.testing.assert_array_equal(sim.save().history, before)
 
 
 # free bases

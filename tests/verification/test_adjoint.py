@@ -603,3 +603,38 @@ def test_refusals() -> None:
     ):
         with pytest.raises(MechanismError, match=text):
             adjoint.tangent(tape, **wrong)
+
+
+def test_mass_of_bodies_that_have_none() -> None:
+    """Two massless bodies, fixed to each other between two hinges: either may get mass, each at its own centre."""
+
+    def mechanism(masses: dict[str, float]) -> Mechanism:
+        build = supple.Builder("massless")
+        build.link("upper", (0, 0, 0), (0.3, 0, 0), mass=0.7, radius=0.02)
+        for name, centre in (("bracket", (0.35, 0, 0.1)), ("camera", (0.4, 0.2, 0.0))):
+            build.body(name, mass=masses.get(name, 0.0), centre=centre)
+        build.link("lower", (0.5, 0, 0), (0.8, 0, 0), mass=0.4, radius=0.02)
+        build.hinge("shoulder", "world", "upper", (0, 0, 0), "y", stiffness=3.0)
+        build.hinge("elbow", "upper", "bracket", (0.3, 0, 0), "z", stiffness=2.0, damping=0.01)
+        build.fixed("mount", "bracket", "camera")
+        build.hinge("wrist", "camera", "lower", (0.5, 0, 0), "y", stiffness=1.0)
+        return build.build()
+
+    def height(masses: dict[str, float], steps: int = 30) -> float:
+        sim = Simulation(mechanism(masses), DT)
+        sim.step(steps)
+        return float(sim.poses["lower"][2, 3])
+
+    sim = Simulation(mechanism({}), DT)
+    tape = sim.tape()
+    sim.step(30)
+    weights = np.zeros((31, 4, 6))
+    weights[-1, 3, :3] = sim.poses["lower"][2, :3]  # the height of `lower`
+    found = adjoint.gradient(tape, poses=weights).mass
+    still, m = height({}), 1e-5
+    for name in ("bracket", "camera"):
+        once, twice = height({name: m}), height({name: 2 * m})
+        expected = (4 * once - twice - 3 * still) / (2 * m)  # one-sided, of second order
+        np.testing.assert_allclose(found[name], expected, rtol=1e-6)
+        forward = adjoint.tangent(tape, mass={name: [1.0]}).poses[0, -1, 3, :3] @ weights[-1, 3, :3]
+        np.testing.assert_allclose(forward, expected, rtol=1e-6)

@@ -54,8 +54,8 @@ def as_in_spring(mech: Mechanism, actuator: Actuator) -> Actuator:
     return replace(actuator, gain=gain, bias=bias, activation=activation, control=actuator.control + moved)
 
 
-def add_actuator(core: Any, mech: Mechanism, actuator: Actuator, axis: dict[str, int], spring: dict[str, int]) -> None:
-    """Adds an actuator to the core."""
+def add_actuator(model: Any, mech: Mechanism, actuator: Actuator, axis: dict[str, int], spring: dict[str, int]) -> None:
+    """Adds an actuator to the compiled model."""
     gear = actuator.gear
     lower, upper = actuator.force_range
     driven = axis.get(actuator.drives, -1)
@@ -68,7 +68,7 @@ def add_actuator(core: Any, mech: Mechanism, actuator: Actuator, axis: dict[str,
                 "give the joint another effort, or remove the actuator"
             )
         lower, upper = max(lower, -effort), min(upper, effort)
-    core.add_actuator(
+    model.add_actuator(
         driven,
         spring[actuator.drives] if driven < 0 else -1,
         gear,

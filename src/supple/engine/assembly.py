@@ -173,7 +173,7 @@ class Equations:
         self.core.set_rest(self.rest)
         for name, value in self.targets.items():
             if name in self.row:
-                self.core.set_row(self.row[name], value, value)
+                self.core.set_target(self.row[name], value)
             else:
                 self.core.set_spring_rest(self.spring[name], value)
 
@@ -274,19 +274,19 @@ def equations(
     of the mechanism.
     """
     check_mechanism(mech)
-    core = _core.Engine()
+    model = _core.Model()
     described, mech = mech, with_held_spins(mech, held, weak)
     references = {each.reference for each in mech.flexible}
     for body in mech.bodies:
         rigid = body.name not in references  # `add_flexible` adds the mass of a flexible body
-        core.add_body(rigid * body.mass, rigid * body.centre, rigid * body.inertia)
+        model.add_body(rigid * body.mass, rigid * body.centre, rigid * body.inertia)
     curves: list[Any] = []
 
     def add_curve(curve: Any) -> int:
         if curve is None:
             return -1
         curves.append(curve)
-        core.add_curve(*(np.ascontiguousarray(part) for part in curve.pieces))
+        model.add_curve(*(np.ascontiguousarray(part) for part in curve.pieces))
         return len(curves) - 1
 
     outer = {int(j): b for b, j in enumerate(mech.topology.joint)}
@@ -295,7 +295,7 @@ def equations(
         if len(joint.axes) > AXES_PER_JOINT:
             raise MechanismError(f"joint '{joint.name}' has {len(joint.axes)} axes; the engine takes {AXES_PER_JOINT}")
         axis |= {name: len(axis) + k for k, name in enumerate(joint.axes)}
-        core.add_joint(
+        model.add_joint(
             mech.body_index(joint.parent),
             mech.body_index(joint.child),
             outer.get(i, -1),
@@ -306,10 +306,10 @@ def equations(
             [add_curve(curve) for curve in joint.curves],
         )
         if joint.interface is not None:
-            core.set_interface(joint.interface.core)
+            model.set_interface(joint.interface.core)
     for each in mech.flexible:
         basis = each.basis
-        core.add_flexible(
+        model.add_flexible(
             mech.body_index(each.reference),
             axis[each.coordinates[0]],
             basis.mass,
@@ -327,31 +327,32 @@ def equations(
         targets[c.name] = c.rest
         if c.rigid:
             row[c.name] = len(row)
-            core.add_row(where, how, c.rest, c.rest, True)
+            model.add_row(where, how, c.rest, c.rest, True)
         else:
             spring[c.name] = len(spring)
-            core.add_spring(where, how, c.stiffness, c.damping, c.rest, add_curve(c.curve))
+            model.add_spring(where, how, c.stiffness, c.damping, c.rest, add_curve(c.curve))
     for motor in mech.motors:
         row[motor.name] = len(row)
         targets[motor.name] = motor.position
-        core.add_row([axis[motor.coordinate]], [1.0], motor.position, motor.position, True)
+        model.add_row([axis[motor.coordinate]], [1.0], motor.position, motor.position, True)
     limit_names = []
     for joint in mech.joints:
         for name, (lower, upper) in zip(joint.axes, joint.limits, strict=True):
             if np.isfinite(lower) or np.isfinite(upper):
                 limit_names.append(name)
-                core.add_row([axis[name]], [1.0], lower, upper, bool(lower == upper))
+                model.add_row([axis[name]], [1.0], lower, upper, bool(lower == upper))
     for c in mech.couplings:
         if not c.rigid and np.isfinite(c.limits).any():
             limit_names.append(c.name)
             lower, upper = c.limits.tolist()
-            core.add_row([axis[n] for n in c.coordinates], c.coefficients.tolist(), lower, upper, bool(lower == upper))
+            model.add_row([axis[n] for n in c.coordinates], c.coefficients.tolist(), lower, upper, bool(lower == upper))
 
     actuators = tuple(as_in_spring(mech, drive) for drive in mech.actuators) if with_actuators else ()
     for drive in actuators:
-        add_actuator(core, mech, drive, axis, spring)
+        add_actuator(model, mech, drive, axis, spring)
 
-    core.prepare(list(mech.topology.order), stiffness_scale(mech), mech.radius or 1.0)
+    model.set_tree(list(mech.topology.order), stiffness_scale(mech), mech.radius or 1.0)
+    core = _core.Engine(model)
     core.set_gravity(mech.gravity)
     reference, rest = per_axis(mech, "reference"), per_axis(mech, "rest")
     core.absorb_gaps(reference, ROUNDED)

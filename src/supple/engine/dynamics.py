@@ -161,7 +161,7 @@ class Simulation(Recordable):
                     f"motor '{motor.name}' starts at {target:g} but its coordinate is at {value:g}; start the "
                     "simulation there (q=..., or at=supple.equilibrium(mech)), or let the motor start at its coordinate"
                 )
-            core.set_row(eqs.row[motor.name], target, target)
+            core.set_target(eqs.row[motor.name], target)
 
     # loads and set-points
 

@@ -295,6 +295,7 @@ class _Solver:
         if not self.simple:
             return
         self.eqs = equations(mech)
+        self.model = self.eqs.core.model  # a copy, for the numbers of variants
         self.newton = Newton(self.eqs)
         self.start = self.eqs.zero_state()
         self.needs_equilibrium = not isinstance(task.measure, str)
@@ -332,14 +333,15 @@ class _Solver:
             return
         values, eqs = self.task.values_of(variant), self.eqs
         eqs.mechanism = mech = self.names.changed(values)
-        eqs.core.set_stiffness(per_axis(mech, "stiffness"), self._stiffness_scale(mech))
+        self.model.set_stiffness(per_axis(mech, "stiffness"), self._stiffness_scale(mech))
         for each in values:
             if each.part == "coupling" and each.field == "stiffness":
                 coupling = mech.couplings[each.index]
-                eqs.core.set_spring_stiffness(eqs.spring[coupling.name], coupling.stiffness)
+                self.model.set_spring_stiffness(eqs.spring[coupling.name], coupling.stiffness)
             elif each.part in ("body", "payload"):
                 body = mech.bodies[each.index]
-                eqs.core.set_inertia(each.index, body.mass, body.centre, body.inertia)
+                self.model.set_inertia(each.index, body.mass, body.centre, body.inertia)
+        eqs.core.use(self.model)
         if self.targets is None or self.varies_targets:
             self.targets = {c.name: c.rest for c in mech.couplings} | {m.name: m.position for m in mech.motors}
             self.rest = per_axis(mech, "rest")

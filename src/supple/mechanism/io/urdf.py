@@ -24,7 +24,7 @@ from supple.mechanism.joint import Joint
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import Array
 
-KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar", "spherical")
 ONE_AXIS = ("revolute", "continuous", "prismatic")
 READ = ("link", "joint", "material", "mujoco")
 
@@ -72,6 +72,7 @@ class _Reader:
         self.links = _by_name(root.find_all("link"))
         if not self.links:
             root.fail("the robot has no links")
+        self._add_missing_world()
         self.joints = self._joints()
         self.order = self._from_the_root()
         self.bodies = self._body_names()
@@ -107,6 +108,14 @@ class _Reader:
         )
 
     # the tree
+
+    def _add_missing_world(self) -> None:
+        """Adds the link "world" if joints name it as their parent and the file has none."""
+        parents = [part for joint in self.root.find_all("joint") if (part := joint.find("parent")) is not None]
+        named = [part for part in parents if part.attributes.get("link") == WORLD]
+        if named and WORLD not in self.links:
+            self.links = {WORLD: Element("link", {"name": WORLD}, named[0].file, named[0].line), **self.links}
+            self.report.add("link", WORLD, "is a parent but not in the file; it is the fixed frame")
 
     def _joints(self) -> dict[str, _JointElement]:
         """The joints by their child links."""
@@ -284,6 +293,8 @@ class _Reader:
                 return np.zeros((0, 6)), (), ()
             case "floating":
                 return np.eye(6), (1, 1, 1, 3), ("x", "y", "z", "rx", "ry", "rz")
+            case "spherical":  # PyBullet's extension of URDF
+                return np.eye(6)[3:], (3,), ("rx", "ry", "rz")
         axis = _axis(given.element)
         along, about = np.concatenate([axis, np.zeros(3)]), np.concatenate([np.zeros(3), axis])
         if given.kind == "planar":  # the axis is the normal of the plane
