@@ -9,11 +9,6 @@ namespace supple {
 
 namespace {
 
-// log(A^T B), and whether all rotations are short
-SUPPLE_INLINE Three turn_between(const Turn& A, const Turn& B) {
-    return largest(-trace(A, B)) < -2.98 ? short_log(A, B) : log_of_each(A, B);
-}
-
 struct Coefficients8 {
     Eight g2, g3, g4, g5;
 };
@@ -216,7 +211,6 @@ Adjoint::Frame& Adjoint::turned(int record) {
     return frame;
 }
 
-// spin = (c0 x - c2 Jr(x) y) / h with the rotations x of the step and y of the step before
 Adjoint::Frame& Adjoint::moved(int record) {
     Frame& frame = turned(record);
     if (frame.moved == record) return frame;
@@ -237,21 +231,17 @@ Adjoint::Frame& Adjoint::moved(int record) {
         return frame;
     }
     const Step& step = tape_->records[record].step;
-    const double c = step.c0 / step.h, c1 = step.c1 / step.h, c2 = step.c2 / step.h;
+    const double c = step.c0 / step.h, c2 = step.c2 / step.h;
     const Frame &last = turned(record - 1), &before = posed(record - 2);
     for (std::size_t k = 0; k < frame.blocks.size(); ++k) {
         FrameBlock& block = frame.blocks[k];
         Articulated::Motion& m = block.motion;
-        m.centre_velocity = c * m.centre + c1 * last.blocks[k].motion.centre;
-        m.spin = c * m.x;
-        if (c2 != 0) {
-            m.centre_velocity = m.centre_velocity + c2 * before.blocks[k].motion.centre;
-            const Three& y = last.blocks[k].motion.x;
-            const Three once = cross(m.x, y);
-            const Coefficients8 g = stumpff_coefficients(dot(m.x, m.x));
-            m.spin = m.spin - c2 * (y - g.g2 * once + g.g3 * cross(m.x, once));
-        }
-        m.L = m.R * times_inertia(constants_[k].inertia, m.spin);
+        const Articulated::Motion& past = last.blocks[k].motion;
+        const Three& centre_before = before.blocks[k].motion.centre;
+        if (step.c2 != 0)
+            m.set_rates<true>(step, constants_[k].inertia, past.centre, centre_before, past.x);
+        else
+            m.set_rates<false>(step, constants_[k].inertia, past.centre, centre_before, past.x);
         block.linear = constants_[k].mass * m.centre_velocity;
         block.angular = m.L;
     }

@@ -40,8 +40,10 @@ struct EightColumns;
 
 class Articulated {
    public:
-    // `floating`: free joints may be single nodes, which the exact tangent does not cover.
-    explicit Articulated(const System& system, bool floating = true);
+    // For time steps, where free joints may be single nodes, which the exact tangent does not cover; for derivatives of recorded
+    // steps; or for `place` only, with all loops open and the joints of the system's tree.
+    enum class Use { steps, derivatives, poses };
+    explicit Articulated(const System& system, Use use = Use::steps);
 
     // Why the mechanism needs the sparse solver; empty if the passes cover it.
     const char* uncovered() const { return uncovered_; }
@@ -433,7 +435,7 @@ class Articulated {
     std::vector<int> outward_bodies_;     // all bodies, each after the one that its joint in the tree connects it to,
     std::vector<int> inner_, held_by_;    // that body and that joint, per body
     std::vector<int> carried_bodies_;     // bodies of groups other than the carriers
-    bool floating_ = true;
+    Use use_ = Use::steps;
     std::vector<char> in_tree_, acted_on_;  // acted_on_: axes with a spring, damper, armature, coupling, motor or limit
     int blocks_ = 0;
     int grounded_ = 1;                    // the first nodes: the world, and bodies that are fixed to it

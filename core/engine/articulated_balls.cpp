@@ -214,7 +214,7 @@ template bool Articulated::eliminate_tied_ball<false>(const Step&, BallNode&, co
 std::vector<char> Articulated::find_single_nodes(const System& s, const std::vector<int>& holder) const {
     const int nb = s.bodies(), nj = static_cast<int>(s.model().joints.size());
     std::vector<char> single(nj, 0), tied(nb, 0);
-    if (!floating_ || !flexible_.empty()) return single;
+    if (use_ != Use::steps || !flexible_.empty()) return single;
     auto inner = [&](int body) {
         const Joint& joint = s.model().joints[holder[body]];
         return joint.child == body ? joint.parent : joint.child;

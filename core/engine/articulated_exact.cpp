@@ -7,7 +7,7 @@ namespace supple {
 
 Articulated::Articulated(const Articulated& passes, const System& system)
     : Articulated(std::any_of(passes.balls_.begin(), passes.balls_.end(), [](const BallNode& node) { return node.shift_axis >= 0; })
-                      ? Articulated(system, false)
+                      ? Articulated(system, Use::derivatives)
                       : passes) {
     system_ = &system;
     responses_.reset();
@@ -30,6 +30,10 @@ void Articulated::place(const double* q) {
     for (std::size_t i = 0; i < nodes_.size(); ++i)
         if (nodes_[i].size == 1) present_[i / width].q[i % width] = q[nodes_[i].axis];
     for (BallNode& node : balls_) node.set_joint_rotation(so3_exp(Vec3(q + node.axis)));
+    for (FlexibleNode& each : flexible_) {
+        const double* amplitudes = q + system_->model().joints[each.interfaces[0].joint].first;
+        each.eta.assign(amplitudes, amplitudes + each.modes);
+    }
     forward();
 }
 

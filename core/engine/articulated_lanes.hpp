@@ -44,9 +44,32 @@ inline Three log_of_each(const Turn& A, const Turn& B) {  // log(A^T B) of any s
     return result;
 }
 
+// log(A^T B), fast for rotations of less than 0.14 rad
+SUPPLE_INLINE Three turn_between(const Turn& A, const Turn& B) {
+    return largest(-trace(A, B)) < -2.98 ? short_log(A, B) : log_of_each(A, B);
+}
+
 struct Articulated::Motion {
     Three centre, centre_velocity, L, x, spin;  // x and spin in the node's axes, the others in world axes
     Turn R;
+
+    // Velocities and angular momentum by backward differences, with x = log(R_n^T R) and the turn x_0 of the step before:
+    // spin = (c0 x - c2 Jr(x) x_0) / h. `turn_past` and `centre_before` are read with `second` only.
+    template <bool second>
+    SUPPLE_INLINE void set_rates(const Step& step, const Eight* inertia, const Three& centre_past, const Three& centre_before,
+                                 const Three& turn_past) {
+        centre_velocity = (1 / step.h) * (step.c0 * centre + step.c1 * centre_past);
+        spin = (step.c0 / step.h) * x;
+        if (second) {
+            centre_velocity = centre_velocity + (step.c2 / step.h) * centre_before;
+            const Three once = cross(x, turn_past), twice = cross(x, once);
+            const Eight s = dot(x, x);
+            const bool near = largest(s) < 0.0201;
+            const Eight g2 = near ? stumpff<2, 6>(s) : stumpff<2, 14>(s), g3 = near ? stumpff<3, 6>(s) : stumpff<3, 14>(s);
+            spin = spin - (step.c2 / step.h) * (turn_past - g2 * once + g3 * twice);
+        }
+        L = R * times_inertia(inertia, spin);
+    }
 };
 
 struct Articulated::ExactBody {

@@ -30,12 +30,12 @@ bool is_ball(const Vec6* twists) {
 
 }  // namespace
 
-Articulated::Articulated(const System& system, bool floating) : system_(&system), floating_(floating), length_scale_(system.model().length_scale) {
+Articulated::Articulated(const System& system, Use use) : system_(&system), use_(use), length_scale_(system.model().length_scale) {
     find_axes_acted_on(system);
     find_bushings(system);
     add_flexible_bodies(system);
     if (!*uncovered_) add_nodes(system);
-    if (!*uncovered_) add_ties(system);
+    if (!*uncovered_ && use != Use::poses) add_ties(system);
     if (!*uncovered_) lay_out_nodes();
     if (!*uncovered_) lay_out_fronts();
     if (!*uncovered_ && tie_nanoseconds * tie_operations() > sparse_nanoseconds * system.fronts().operations() + body_nanoseconds * system.bodies())
@@ -70,14 +70,10 @@ int Articulated::rows_of(const System& system, int j) const {
 
 // The joint of each body in a spanning tree with short cycles. It starts from the system's tree and exchanges edges as long as
 // this reduces the sum of tie multipliers over all nodes. With flexible bodies it is the system's tree, because the derivatives of
-// recorded steps use the system's loops then.
+// recorded steps use the system's loops then. Poses alone take no time for loops.
 std::vector<int> Articulated::choose_tree(const System& s) const {
     const int nb = s.bodies(), nj = static_cast<int>(s.model().joints.size());
-    if (!s.flexible.empty()) {
-        std::vector<int> held(nb);
-        for (int b = 0; b < nb; ++b) held[b] = s.model().holder[b];
-        return held;
-    }
+    if (!s.flexible.empty() || use_ == Use::poses) return s.model().holder;
     std::vector<char> in(nj, 0);
     std::vector<double> rows(nj);
     for (int j = 0; j < nj; ++j) {
@@ -165,7 +161,7 @@ void Articulated::add_nodes(const System& s) {
     };
     std::vector<std::vector<Branch>> beyond(nb + 1);
     for (int j = 0; j < nj; ++j)
-        if (!in_tree_[j] && rows_of(s, j) == 6) beyond[s.model().joints[j].parent + 1].push_back({j, -1});
+        if (!in_tree_[j] && use_ != Use::poses && rows_of(s, j) == 6) beyond[s.model().joints[j].parent + 1].push_back({j, -1});
     for (int b = 0; b < nb; ++b) {
         const Joint& joint = s.model().joints[holder[b]];
         beyond[(joint.child == b ? joint.parent : joint.child) + 1].push_back({holder[b], b});

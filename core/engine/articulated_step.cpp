@@ -19,8 +19,7 @@ constexpr int changes_at_once = 5;    // changes of the active set before limits
 constexpr int most_changes = 40;
 }  // namespace
 
-// Motion of eight bodies at the end of the step: spin = Jr(x) (c0 x - c2 x_0) / h with x = log(R_n^T R), x_0 the turn of
-// the step before.
+// Motion of eight bodies at the end of the step.
 template <bool second>
 Articulated::Motion Articulated::motion(int b, const Step& step) const {
     const Fixed& fixed = fixed_[b];
@@ -29,20 +28,8 @@ Articulated::Motion Articulated::motion(int b, const Step& step) const {
     Motion m;
     m.R = {three(now.R), three(now.R + 3), three(now.R + 6)};
     m.centre = m.R * three(fixed.centre) + three(now.p);
-    m.centre_velocity = (1 / step.h) * (step.c0 * m.centre + step.c1 * three(past.centre));
-    if (second) m.centre_velocity = m.centre_velocity + (step.c2 / step.h) * three(past.centre_before);
-    const Turn R_past = {three(past.R), three(past.R + 3), three(past.R + 6)};
-    const bool near = largest(-trace(R_past, m.R)) < -2.98;
-    m.x = near ? short_log(R_past, m.R) : log_of_each(R_past, m.R);
-    if (second) {
-        const Three before = three(past.turn), once = cross(m.x, before), twice = cross(m.x, once);
-        const Eight s = dot(m.x, m.x);
-        const Eight g2 = near ? stumpff<2, 6>(s) : stumpff<2, 14>(s), g3 = near ? stumpff<3, 6>(s) : stumpff<3, 14>(s);
-        m.spin = (1 / step.h) * (step.c0 * m.x - step.c2 * (before - g2 * once + g3 * twice));
-    } else {
-        m.spin = (step.c0 / step.h) * m.x;
-    }
-    m.L = m.R * times_inertia(fixed.inertia, m.spin);
+    m.x = turn_between({three(past.R), three(past.R + 3), three(past.R + 6)}, m.R);
+    m.set_rates<second>(step, fixed.inertia, three(past.centre), three(past.centre_before), three(past.turn));
     return m;
 }
 template Articulated::Motion Articulated::motion<true>(int, const Step&) const;

@@ -53,54 +53,6 @@ class Links {
     Team team_;
 };
 
-// Forward kinematics of the spanning tree: the transform of every coordinate (or rotation vector) leads from the frame
-// before it to the next. The frame after a single coordinate has that coordinate's axis as its z axis.
-class Tree {
-   public:
-    struct AxisTransform {              // frame = frame_before * fixed * exp(twist q); exp(sum of three) for a rotation vector
-        int before = -1;       // index of the transform before this one, -1 for the world
-        int axis = -1;         // index of its (first) coordinate, -1 if there is none
-        int size = 1;          // number of coordinates in its exponential
-        Pose fixed;
-        Vec6 twist[3];
-    };
-    struct FixedFrame {        // a body or site: the frame of a transform (-1: the world) times a constant pose
-        int step = -1;
-        Pose fixed;
-    };
-    std::vector<AxisTransform> steps;   // in the order of `add`, with z along the axis
-
-    FixedFrame add(AxisTransform step);      // returns the frame that the caller asked for, before z was turned
-    void prepare();
-    void move(const double* q);  // computes all frames
-    Pose frame(const FixedFrame& shown) const;
-
-    typedef double Four __attribute__((vector_size(32)));
-    struct Rows {  // of a 3x4 pose: rotation and position
-        Four row[3];
-    };
-    static Rows rows(const Mat3& R, const Vec3& p);
-    void write(int step, const Rows& fixed, double* out) const;  // first three rows of frame(step) * fixed
-
-    struct Frame {
-        Four column[4];  // columns of the rotation, then the position; the fourth number is unused
-    };
-    const Frame* frames() const { return frames_.data(); }  // of all transforms, padded to a multiple of eight
-
-   private:
-    struct Motion {                // a transform, prepared for `move`
-        Rows fixed;
-        double slide = 0;          // translation along z per unit of the coordinate
-        int before = -1, axis = -1;
-        bool single = true;
-    };
-    std::vector<Motion> motions_;
-    std::vector<Frame> frames_;
-    // for the transforms with one coordinate, in order: coordinate; rotation about z per unit (1 or 0); present rotation
-    std::vector<int> single_axis_;
-    std::vector<double> turning_, turns_, sine_, cosine_;
-};
-
 class Reduced : public Participant {
    public:
     struct Tip : ExternalLoad {
@@ -162,38 +114,6 @@ class Reduced : public Participant {
     double kept_time_ = 0;
     const Matrix& kept_inverse() const { return any_handle_ ? handled_ : inverse_; }
     bool any_handle_ = false;
-};
-
-// Links from joint coordinates: the linear map, then chord corrections that reduce the errors of the end effectors and
-// the gaps of the loops. Joints of the tree stay closed.
-class Joints {
-   public:
-    struct Loop {
-        Tree::FixedFrame parent, child;  // the joint's frames on both bodies
-        std::vector<Tree::AxisTransform> steps;
-    };
-    Tree tree;
-    std::vector<Loop> loops;
-    std::vector<Tree::FixedFrame> bodies, ends;
-    Vector rest, offset;        // coordinates (axes,) at which the model was made; increments by set-points
-    Matrix map;                 // (axes, m): increments per model coordinate
-    Matrix by_tips, by_loops;   // (axes, 6e), (axes, 6 loops): increments per error of tips, per gap of loops
-    Matrix loop_tips;           // (6e, 6 loops): twists of the tips per closed gap of the loops
-    Matrix cobasis;             // (rank, 6e): the admissible part of tips' twists
-    double length = 1;          // the mechanism's radius
-    Vector q;
-
-    void prepare(int tips);
-    void follow(const Vector& y, const std::vector<Pose>& tips, int corrections);
-    const Vector& errors() const { return error_; }  // from the reconstructed tips to the model's
-    const Vector& gaps() const { return gap_; }      // twists across the loops
-
-   private:
-    void move_by();
-    double measure(const std::vector<Pose>& tips, bool exact);
-    Vec6 gap(const Loop& loop, bool exact) const;
-    Vector increments_, error_, gap_, best_, last_, admissible_;
-    std::vector<Tree::AxisTransform> turns_;  // rotation vectors: increments compose, they do not add
 };
 
 }  // namespace supple

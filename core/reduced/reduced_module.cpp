@@ -1,11 +1,12 @@
 // Bindings of the time stepping of a reduced model.
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include <stdexcept>
 
+#include "engine/engine.hpp"
 #include "module.hpp"
+#include "reduced/joints.hpp"
 #include "reduced/motion_module.hpp"
 #include "reduced/reduced.hpp"
 #include "spatial/arrays.hpp"
@@ -18,13 +19,12 @@ namespace {
 class ReducedCore {
    public:
     Reduced model;
-    Joints joints;
+    std::unique_ptr<Joints> joints;  // if links follow the joints
     std::unique_ptr<Links> links;
     std::vector<double> poses;  // (links, 4, 4)
     std::vector<double> velocities;  // (links, 6) body twists
     TipArrays tip_arrays;
-    bool follow_joints = false;
-    int corrections = 0;
+    int corrections = 0;  // of the joints' coordinates
 
     ReducedCore(const Doubles& mass, const Doubles& damping, const Doubles& stiffness, const Doubles& bias, double h) {
         const std::size_t m = bias.size();
@@ -61,69 +61,33 @@ class ReducedCore {
         model.prepare();
     }
 
-    std::pair<int, NumpyArray> add_step(int before, int axis, const Doubles& fixed, const Doubles& twists) {
-        const Tree::FixedFrame at = joints.tree.add(step_of(before, axis, fixed, twists));
-        std::vector<double> rows(16);
-        rows.back() = 1;
-        write(at.fixed, rows.data());
-        return {at.step, numpy(std::move(rows), {4, 4})};
-    }
-    void add_shown(const std::pair<int, Doubles>& body, bool end) {
-        (end ? joints.ends : joints.bodies).push_back(shown(body));
-    }
-    void add_loop(const std::pair<int, Doubles>& parent, const std::pair<int, Doubles>& child) {
-        joints.loops.push_back({shown(parent), shown(child), {}});
-    }
-    void add_loop_step(int axis, const Doubles& twists) {
-        Tree::AxisTransform step;
-        fill(step, axis, twists);
-        joints.loops.back().steps.push_back(step);
-    }
-    void set_joints(const Doubles& rest, const Doubles& map, const Doubles& by_tips, const Doubles& by_loops,
-                    const Doubles& loop_tips, const Doubles& cobasis, double length) {
-        joints.cobasis = matrix(cobasis, cobasis.size() / (6 * model.tips.size()));
-        joints.length = length;
-        joints.rest = vector(rest);
-        joints.offset = Vector::Zero(rest.size());
-        joints.map = matrix(map, rest.size());
-        joints.by_tips = matrix(by_tips, rest.size());
-        joints.by_loops = matrix(by_loops, rest.size());
-        joints.loop_tips = matrix(loop_tips, 6 * model.tips.size());
-        joints.prepare(static_cast<int>(model.tips.size()));
+    // Links by joint coordinates instead of twists. `bodies`, `on_body` (e, 4, 4): of the end effectors.
+    void set_joints(const Engine& engine, const std::vector<int>& bodies, const Doubles& on_body, const Doubles& rest, const Doubles& map,
+                    const Doubles& by_tips, const Doubles& by_loops, const Doubles& loop_tips, const Doubles& cobasis, int count) {
+        const std::size_t axes = engine.system.axes(), e = model.tips.size();
+        expect(on_body, 16 * e);
+        expect(rest, axes);
+        std::vector<Joints::Tip> tips;
+        for (std::size_t i = 0; i < e; ++i) tips.push_back({bodies.at(i), pose(on_body.data() + 16 * i)});
+        joints = std::make_unique<Joints>(engine.system, std::move(tips),
+                                          Joints::Maps{vector(rest), matrix(map, axes), matrix(by_tips, axes), matrix(by_loops, axes),
+                                                       matrix(loop_tips, 6 * e), matrix(cobasis, cobasis.size() / (6 * e))});
+        corrections = count;
     }
 
     void update() {
-        if (!follow_joints) {
+        if (!joints) {
             links->update(model.y.data(), poses.data());
             return;
         }
         tips_.resize(model.tips.size());
         for (std::size_t e = 0; e < tips_.size(); ++e) tips_[e] = model.tip_pose(static_cast<int>(e));
-        joints.follow(model.y, tips_, corrections);
-        for (std::size_t b = 0; b < joints.bodies.size(); ++b) write(joints.tree.frame(joints.bodies[b]), &poses[16 * b]);
+        joints->follow(model.y, tips_, corrections);
+        joints->write_poses(poses.data());
     }
 
    private:
     std::vector<Pose> tips_;
-
-    static void fill(Tree::AxisTransform& step, int axis, const Doubles& twists) {
-        step.axis = axis;
-        step.size = static_cast<int>(twists.size() / 6);
-        if (step.size > 3) throw std::invalid_argument("at most three coordinates share an exponential");
-        for (int k = 0; k < step.size; ++k) step.twist[k] = Eigen::Map<const Vec6>(twists.data() + 6 * k);
-    }
-    static Tree::AxisTransform step_of(int before, int axis, const Doubles& fixed, const Doubles& twists) {
-        expect(fixed, 16);
-        Tree::AxisTransform step;
-        step.before = before;
-        step.fixed = pose(fixed.data());
-        fill(step, axis, twists);
-        return step;
-    }
-    static Tree::FixedFrame shown(const std::pair<int, Doubles>& of) {
-        expect(of.second, 16);
-        return {of.first, pose(of.second.data())};
-    }
 };
 
 }  // namespace
@@ -134,11 +98,7 @@ void bind_reduced(nb::module_& module) {
     core.def(nb::init<const Doubles&, const Doubles&, const Doubles&, const Doubles&, double>())
         .def("add_tip", &ReducedCore::add_tip)
         .def("set_links", &ReducedCore::set_links)
-        .def("add_step", &ReducedCore::add_step)
-        .def("add_shown", &ReducedCore::add_shown)
-        .def("add_loop", &ReducedCore::add_loop)
-        .def("add_loop_step", &ReducedCore::add_loop_step)
-        .def("set_joints", &ReducedCore::set_joints)
+        .def("set_joints", &ReducedCore::set_joints, nb::keep_alive<1, 2>())
         .def("set_offsets",
              [](ReducedCore& c, const Doubles& twists, const Doubles& increments, const Doubles& target) {
                  expect(twists, 6 * c.links->count());
@@ -146,7 +106,7 @@ void bind_reduced(nb::module_& module) {
                  c.links->set_offsets(twists.data());
                  c.model.target = vector(target);
                  c.model.loads_changed();
-                 if (increments.size()) c.joints.offset = vector(increments);
+                 if (increments.size()) c.joints->offset = vector(increments);
              })
         .def("set_tip_offset",
              [](ReducedCore& c, int tip, const Doubles& twist) {
@@ -165,11 +125,6 @@ void bind_reduced(nb::module_& module) {
         .def_prop_ro("deflection", [](const ReducedCore& c) { return c.model.deflection(); })
         .def_prop_ro("participant", [](ReducedCore& c) -> Participant* { return &c.model; },
                      nb::rv_policy::reference_internal)
-        .def("follow_joints",
-             [](ReducedCore& c, bool follow, int corrections) {
-                 c.follow_joints = follow;
-                 c.corrections = corrections;
-             })
         .def("set_state",
              [](ReducedCore& c, const Doubles& y, const Doubles& v, double time) {
                  expect(y, c.model.bias.size());
@@ -185,8 +140,8 @@ void bind_reduced(nb::module_& module) {
         }, nb::rv_policy::automatic)
         .def_prop_ro("y", [](const ReducedCore& c) { return copied(c.model.y); }, nb::rv_policy::automatic)
         .def_prop_ro("v", [](const ReducedCore& c) { return copied(c.model.v); }, nb::rv_policy::automatic)
-        .def_prop_ro("q", [](const ReducedCore& c) { return copied(c.joints.q); }, nb::rv_policy::automatic)
-        .def_prop_ro("errors", [](const ReducedCore& c) { return copied(c.joints.errors()); },
+        .def_prop_ro("q", [](const ReducedCore& c) { return copied(c.joints->coordinates()); }, nb::rv_policy::automatic)
+        .def_prop_ro("errors", [](const ReducedCore& c) { return copied(c.joints->errors()); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("gaps", [](const ReducedCore& c) { return copied(c.joints.gaps()); }, nb::rv_policy::automatic);
+        .def_prop_ro("gaps", [](const ReducedCore& c) { return copied(c.joints->gaps()); }, nb::rv_policy::automatic);
 }

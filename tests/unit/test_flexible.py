@@ -145,6 +145,19 @@ def test_inverse_kinematics_keeps_the_shape(mech):
     np.testing.assert_allclose(found.q, q, atol=1e-8)
 
 
+def test_links_by_joints_bend(mech):
+    model = supple.reduce(mech, ["rod.end"])
+    sim = supple.ReducedSimulation(model, 1e-3, reconstruction="joints")
+    sim.apply("rod.end", [0.5, 0.1, 0, 0, 0, 0])
+    sim.step(200)
+    q = np.concatenate([sim.coordinates["rod.end"], sim.coordinates["pivot"]])
+    assert np.abs(q[:4]).max() > 1e-3
+    np.testing.assert_allclose(sim.poses.array, supple.kinematics(mech, q).poses.array, atol=1e-12)
+    between = spatial.inverse(sim.poses["rod.end"]) @ sim.end_effector_pose("rod.end")
+    np.testing.assert_allclose(spatial.log(between), sim.gaps[0], atol=1e-9)
+    assert np.abs(sim.gaps[0]).max() < 1e-3
+
+
 def test_three_interfaces():
     """The third interface follows the same amplitudes: a plate that a force bends has one shape."""
     plate = elastic.plate(0.2, 0.05, 2e-3, divisions=(6, 2, 1), interfaces=("start", "end", "left"))

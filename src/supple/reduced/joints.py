@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from supple import spatial
+from supple.engine.assembly import equations
 from supple.mechanism import Joint, Mechanism, Poses
 from supple.mechanism.axes import axis_slices, per_axis
 from supple.mechanism.notebook import brief
@@ -112,47 +113,16 @@ def _moves_on_curve(joint: Joint) -> bool:
     return False
 
 
-def add_joints(core: Any, model: ReducedModel) -> None:
-    """Gives the core the tree, the loops, and the responses of joint coordinates to errors of tips and loops."""
-    mech, topology = model.mechanism, model.mechanism.topology
-    starts = [part.start for part in axis_slices(mech)]
-    shown: dict[int, tuple[int, Array]] = {-1: (-1, np.eye(4))}
-    for b in topology.order:
-        j = int(topology.joint[b])
-        joint, backwards = mech.joints[j], bool(topology.reversed[b])
-        near, far = (joint.pose_child, joint.pose_parent) if backwards else (joint.pose_parent, joint.pose_child)
-        before, fixed = shown[int(topology.parent[b])]
-        fixed = fixed @ near
-        for first, twists in _blocks(joint, backwards):
-            here, along = np.ascontiguousarray(fixed), np.ascontiguousarray(twists)
-            before, fixed = core.add_step(before, starts[j] + first, here, along)
-        shown[b] = before, fixed @ spatial.inverse(far)
-    for b in range(len(mech.bodies)):
-        core.add_shown(shown[b], False)
-    for name in model.end_effectors:
-        body, pose = mech.frame(name)
-        last, fixed = shown[body]
-        core.add_shown((last, fixed @ pose), True)
-    for j in topology.loops:
-        joint = mech.joints[j]
-        (a, on_a), (b, on_b) = (shown[mech.body_index(name)] for name in (joint.parent, joint.child))
-        core.add_loop((a, on_a @ joint.pose_parent), (b, on_b @ joint.pose_child))
-        for first, twists in _blocks(joint, False):
-            core.add_loop_step(starts[j] + first, np.ascontiguousarray(twists))
+def add_joints(core: Any, model: ReducedModel, corrections: int) -> None:
+    """Gives the core the joints, and the responses of their coordinates to errors of tips and gaps of loops."""
+    mech = model.mechanism
+    frames = [mech.frame(name) for name in model.end_effectors]
     by_loops, loop_tips = _loop_responses(model)
-    cobasis = model.cobasis[: len(model.cobasis) - model.modes, : 6 * len(model.end_effectors)]
-    by_tips = model.coordinate_map[:, : 6 * len(model.end_effectors)]
+    cobasis = model.cobasis[: len(model.cobasis) - model.modes, : 6 * len(frames)]
+    by_tips = model.coordinate_map[:, : 6 * len(frames)]
     parts = model.q, model.coordinate_map @ model.basis, by_tips, by_loops, loop_tips, cobasis
-    core.set_joints(*(np.ascontiguousarray(part) for part in parts), mech.radius or 1.0)
-
-
-def _blocks(joint: Joint, backwards: bool) -> list[tuple[int, Array]]:
-    """First axis and twists of each exponential of X(q), in order; for X^-1 in reverse order with the opposite sign."""
-    result, start = [], 0
-    for size in joint.blocks:
-        result.append((start, joint.twists[start : start + size]))
-        start += size
-    return [(first, -twists) for first, twists in reversed(result)] if backwards else result
+    bodies, on_body = [body for body, _ in frames], np.array([pose for _, pose in frames])
+    core.set_joints(equations(mech).core, bodies, on_body, *(np.ascontiguousarray(part) for part in parts), corrections)
 
 
 def _loop_responses(model: ReducedModel) -> tuple[Array, Array]:

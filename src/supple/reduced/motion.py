@@ -94,8 +94,7 @@ class LinearMotion:
         self._links = np.ascontiguousarray(model.motion_map @ basis)
         self.core.set_links(np.ascontiguousarray(model.rest_poses.array), self._links, threads)
         if self.joints:
-            add_joints(self.core, model)
-            self.core.follow_joints(True, corrections)
+            add_joints(self.core, model, corrections)
         core = self.core
         self._tip_poses, self._tip_twists, self._velocities = core.tip_poses, core.tip_twists, core.velocities
         self.link_poses = core.poses
