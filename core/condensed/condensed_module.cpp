@@ -26,7 +26,7 @@ class CondensedCore {
         : engine(of) {
         expect(on_body, 16 * bodies.size());
         System& system = engine.system;
-        system.stops = stops;
+        system.set_stops(stops);
         engine.stepper = std::make_unique<Stepper>(system, h, order);
         model.h = h;
         model.order = order;

@@ -35,6 +35,17 @@ double Row::penetration(double torque_over_stiffness) const {
     return torque_over_stiffness < onset / 2 ? std::sqrt(2 * onset * torque_over_stiffness) : torque_over_stiffness + onset / 2;
 }
 
+void System::set_stops(bool on) {
+    for (std::size_t r = 0; r < model_->rows.size(); ++r) {
+        const Row& row = model_->rows[r];
+        if (row.stop == 0) continue;
+        double slope, energy;
+        state.mu[r] = 0;
+        if (stops && !on) row.stop_torque(row.of.value(state.q), state.mu[r], slope, energy);
+    }
+    stops = on;
+}
+
 // A row is active if its multiplier, corrected by the regularised error, pushes (augmented Lagrangian).
 void System::fill_row(int r, bool tangent) {
     const Row& row = model_->rows[r];

@@ -173,19 +173,32 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
 }
 
 // Limits that contradict each other, as on a linkage with more limits than degrees of freedom, have no solution.
-bool Stepper::advance_with_stops(double h) {
+bool Stepper::solve_with_stops(double h) {
     if (!system_.model().has_limits()) return false;
-    system_.stops = true;
-    bool done = advance(h, 1);
+    const std::vector<double> exact = kept_.state.mu;
+    system_.set_stops(true);
+    kept_.state.mu = system_.state.mu;
+    bool done = solve(h, 1);
     if (!done) {  // where axes of joints without mass between them are parallel, no torque resists some motions
         shift_ = added_stiffness;
-        done = advance(h, 1);
+        done = solve(h, 1);
         shift_ = 0;
     }
-    system_.stops = false;
+    system_.set_stops(false);
+    if (!done) system_.state.mu = kept_.state.mu = exact;
     softened += done;
-    if (done && tape) tape->softened = true;
     return done;
+}
+
+bool Stepper::advance_with_stops(double h) {
+    keep();
+    if (!solve_with_stops(h)) return false;
+    accept(h);
+    if (tape) {
+        record(h, 1, limit_changed_);
+        tape->softened = true;
+    }
+    return true;
 }
 
 // Solves both halves of a step that failed; each is divided further if necessary.

@@ -88,6 +88,7 @@ class Stepper : public Participant {
     bool solve(double h, int order);
     void keep();
     void restore_kept_state();
+    bool solve_with_stops(double h);  // backward Euler with limits as stiff springs
     bool advance_with_stops(double h);
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
     double turned() const;  // largest rotation of a coordinate in this step, rad; infinite if a body turned too far

@@ -174,7 +174,7 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     }
     restore_kept_state();
     system_.set_active(kept_.active);
-    const bool solved = solve(h_, contact_order_);
+    const bool solved = solve(h_, contact_order_) || (contact_order_ == 1 && solve_with_stops(h_));
     system_.loads.resize(before);
     if (!solved) {
         restore_inputs();

@@ -94,6 +94,8 @@ class System {
 
     int bodies() const { return model_->bodies(); }
     int axes() const { return model_->axes(); }
+    // Sets `stops`. The multipliers of limits become zero with it, and the torques of the springs without it.
+    void set_stops(bool stops);
     bool is_stop(int row) const { return stops && model_->rows[row].stop != 0; }
     // `Actuator::excess` of actuator i.
     double excess(int i, double x, double speed, double c, double& slope) const {

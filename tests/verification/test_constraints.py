@@ -185,6 +185,30 @@ def test_limits_that_contradict_a_motor_give_way():
         tape.new_sweep()
 
 
+def test_the_torque_of_limits_that_give_way_balances_the_motor():
+    """A spring of 1000 N m/rad beyond the onset of a thousandth, in a mechanism that moves steadily."""
+    sim = supple.Simulation(square(driven=True, c={"limits": (-1.0, 0.2)}), 1e-2, motors={"drive": lambda t: t})
+    with pytest.warns(UserWarning, match="contradict"):
+        sim.step(30)
+    assert sim.motor_torques["c"] == pytest.approx(-1000 * (0.1 - 0.0005), rel=1e-9)
+    assert sim.motor_torques["drive"] == pytest.approx(1000 * (0.1 - 0.0005), rel=1e-4)
+
+
+def test_limits_that_contradict_a_motor_give_way_in_a_world():
+    sims = []
+    for _ in range(2):
+        mech = square(driven=True, c={"limits": (-1.0, 0.2)})
+        sims.append(supple.Simulation(mech, 1e-2, motors={"drive": lambda t: t}))
+    world = supple.World()
+    world.add(sims[0])
+    with pytest.warns(UserWarning, match="limits of 'square' contradict .* 'c' is at 0.3 rad, outside"):
+        world.step(30)
+    with pytest.warns(UserWarning, match="contradict"):
+        sims[1].step(30)
+    assert sims[0].time == pytest.approx(0.3)
+    np.testing.assert_allclose(sims[0].poses.array, sims[1].poses.array, atol=1e-6)
+
+
 @pytest.mark.parametrize("seed", [10, 40, 56, 76, 84, 101, 110, 141])
 def test_limits_at_gimbal_lock(seed):
     """A hip and an ankle of hinges with links without mass between them, as in the files of human models. One limit of

@@ -273,8 +273,6 @@ class Simulation(Recordable):
             self.reached(ahead, done)
             if self.mechanism.flexible:
                 warn_beyond_range(self.mechanism.flexible, self.coordinates, self._beyond_range)
-            if self._core.softened and not self._softened:
-                self._warn_of_softened_limits()
             if done < len(ahead):
                 raise ConvergenceError(
                     f"the step from t = {self.time:.6g} s did not converge, even with a thousandth of dt: "
@@ -290,7 +288,7 @@ class Simulation(Recordable):
             f"limits of '{self.mechanism.name}' contradict each other, its loops or its motors before "
             f"t = {self.time:.6g} s{': ' * bool(beyond)}{beyond}. Steps that have no solution with exact limits treat "
             "them as stiff springs",
-            stacklevel=4,
+            stacklevel=5,
         )
 
     def _failure_reason(self) -> str:
@@ -346,6 +344,8 @@ class Simulation(Recordable):
         """Records that `done` of the planned time steps succeeded."""
         if done:
             self._eqs.targets |= dict(zip(self._motors, targets[done - 1].tolist(), strict=True))
+        if self._core.softened and not self._softened:
+            self._warn_of_softened_limits()
 
     # state and forces
 
