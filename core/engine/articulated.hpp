@@ -40,8 +40,8 @@ struct EightColumns;
 
 class Articulated {
    public:
-    // For time steps, where free joints may be single nodes, which the exact tangent does not cover; for derivatives of recorded
-    // steps; or for `place` only, with all loops open and the joints of the system's tree.
+    // steps: free joints may be single nodes, which the exact tangent does not cover. derivatives: of recorded steps. poses: forward
+    // kinematics only (`place`), by the System's spanning tree and without loops.
     enum class Use { steps, derivatives, poses };
     explicit Articulated(const System& system, Use use = Use::steps);
 

@@ -44,6 +44,7 @@ void Articulated::add_flexible_bodies(const System& s) {
             for (int p = 0; p < joint.count; ++p) {
                 const int a = joint.first + p;
                 amplitude_axis_[a] = body.axis + p;
+                if (use_ == Use::poses) continue;
                 if (s.model().stiffness[a] != 0 || s.model().damping[a] != 0 || s.model().armature[a] != 0 || s.model().curve[a] >= 0)
                     uncovered_ = "a spring, damper or armature of amplitudes";
             }

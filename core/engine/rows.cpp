@@ -36,12 +36,13 @@ double Row::penetration(double torque_over_stiffness) const {
 }
 
 void System::set_stops(bool on) {
+    if (stops == on) return;
     for (std::size_t r = 0; r < model_->rows.size(); ++r) {
         const Row& row = model_->rows[r];
         if (row.stop == 0) continue;
         double slope, energy;
         state.mu[r] = 0;
-        if (stops && !on) row.stop_torque(row.of.value(state.q), state.mu[r], slope, energy);
+        if (!on) row.stop_torque(row.of.value(state.q), state.mu[r], slope, energy);
     }
     stops = on;
 }

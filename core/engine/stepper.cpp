@@ -148,6 +148,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     const History history_at_start = history;
     const double time_at_start = time;
     const bool tape_softened = tape && tape->softened;
+    const long long softened_before = softened;
     if (divide(h_, driven, from.data(), targets, 1)) {
         changed();
         fresh = true;  // the history is not equidistant after substeps
@@ -165,6 +166,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     refusals_ = refusals;
     steps_by_fronts_ = pause;
     current_ = current;
+    softened = softened_before;
     if (tape) {
         tape->drop_unfinished();
         tape->softened = tape_softened;
@@ -185,7 +187,8 @@ bool Stepper::solve_with_stops(double h) {
         shift_ = 0;
     }
     system_.set_stops(false);
-    if (!done) system_.state.mu = kept_.state.mu = exact;
+    kept_.state.mu = exact;
+    if (!done) system_.state.mu = exact;
     softened += done;
     return done;
 }

@@ -95,7 +95,7 @@ class Stepper : public Participant {
     void set_targets(const std::vector<int>& driven, const double* values);
     void advance_activations();  // to the end of the step
     void restore_activations();  // to its start
-    void restore_inputs();       // of a step in a World that failed
+    void restore_before_begin();  // set-points, activations and counters, after a step in a World that failed
     void find_convergence_failure(double motion);
 
     System& system_;
@@ -114,6 +114,7 @@ class Stepper : public Participant {
         double time = 0;
         bool finished = false, system_outdated = false, fresh = true, current = false;
         int refusals = 0, steps_by_fronts = 0;
+        long long softened = 0;
     } kept_;                               // state at the start of a step
     std::vector<int> driven_;
     std::vector<double> scheduled_;

@@ -21,6 +21,7 @@ bool Stepper::begin() {
     kept_.refusals = refusals_;
     kept_.steps_by_fronts = steps_by_fronts_;
     kept_.current = current_;
+    kept_.softened = softened;
     if (next_ + driven_.size() <= scheduled_.size()) set_targets(driven_, scheduled_.data() + next_);
     kept_.fresh = fresh;
     contact_order_ = fresh || impact_ ? 1 : order_;
@@ -32,7 +33,7 @@ bool Stepper::begin() {
         passes_refused();
     }
     if (begin_sparse()) return true;
-    restore_inputs();
+    restore_before_begin();
     return false;
 }
 
@@ -160,7 +161,7 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         if (begun_by_passes_) return false;  // the world repeats the step with backward Euler
         passes_refused();
         if (!begin_sparse()) {
-            restore_inputs();
+            restore_before_begin();
             return false;
         }
     }
@@ -177,7 +178,7 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     const bool solved = solve(h_, contact_order_) || (contact_order_ == 1 && solve_with_stops(h_));
     system_.loads.resize(before);
     if (!solved) {
-        restore_inputs();
+        restore_before_begin();
         return false;
     }
     kept_.history = history;
@@ -190,12 +191,13 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     return true;
 }
 
-// What `begin` has changed besides the state.
-void Stepper::restore_inputs() {
+// What `begin` and `finish` change besides the state.
+void Stepper::restore_before_begin() {
     set_targets(driven_, kept_.targets.data());
     restore_activations();
     refusals_ = kept_.refusals;
     steps_by_fronts_ = kept_.steps_by_fronts;
+    softened = kept_.softened;
     current_ = kept_.current;  // the passes still have, or have again, the state before the step
 }
 
@@ -206,13 +208,14 @@ void Stepper::abandon() {
         time = kept_.time;
         next_ -= driven_.size();
     }
-    restore_inputs();
+    restore_before_begin();
     if (by_passes) {
         passes_->abandon();
         system_outdated_ = kept_.system_outdated;
         refresh();
     } else {
         restore_kept_state();
+        system_.set_active(kept_.active);
     }
     begun_by_passes_ = kept_.finished = false;
     fresh = kept_.fresh;

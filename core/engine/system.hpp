@@ -88,13 +88,13 @@ class System {
 
     State state;
 
-    // of the model: they keep what they evaluated last
+    // own copies of these parts of the model, because they cache their last evaluation
     std::vector<InterfaceFrame> interfaces;
     std::vector<FlexibleBody> flexible;
 
     int bodies() const { return model_->bodies(); }
     int axes() const { return model_->axes(); }
-    // Sets `stops`. The multipliers of limits become zero with it, and the torques of the springs without it.
+    // Changes `stops`. On: the multipliers of limits become zero. Off: they become the torques of the springs.
     void set_stops(bool stops);
     bool is_stop(int row) const { return stops && model_->rows[row].stop != 0; }
     // `Actuator::excess` of actuator i.

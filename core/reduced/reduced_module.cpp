@@ -61,6 +61,11 @@ class ReducedCore {
         model.prepare();
     }
 
+    const Joints& followed() const {
+        if (!joints) throw std::logic_error("the links do not follow joint coordinates");
+        return *joints;
+    }
+
     // Links by joint coordinates instead of twists. `bodies`, `on_body` (e, 4, 4): of the end effectors.
     void set_joints(const Engine& engine, const std::vector<int>& bodies, const Doubles& on_body, const Doubles& rest, const Doubles& map,
                     const Doubles& by_tips, const Doubles& by_loops, const Doubles& loop_tips, const Doubles& cobasis, int count) {
@@ -106,7 +111,7 @@ void bind_reduced(nb::module_& module) {
                  c.links->set_offsets(twists.data());
                  c.model.target = vector(target);
                  c.model.loads_changed();
-                 if (increments.size()) c.joints->offset = vector(increments);
+                 if (c.joints) c.joints->offset = vector(increments);
              })
         .def("set_tip_offset",
              [](ReducedCore& c, int tip, const Doubles& twist) {
@@ -140,8 +145,8 @@ void bind_reduced(nb::module_& module) {
         }, nb::rv_policy::automatic)
         .def_prop_ro("y", [](const ReducedCore& c) { return copied(c.model.y); }, nb::rv_policy::automatic)
         .def_prop_ro("v", [](const ReducedCore& c) { return copied(c.model.v); }, nb::rv_policy::automatic)
-        .def_prop_ro("q", [](const ReducedCore& c) { return copied(c.joints->coordinates()); }, nb::rv_policy::automatic)
-        .def_prop_ro("errors", [](const ReducedCore& c) { return copied(c.joints->errors()); },
+        .def_prop_ro("q", [](const ReducedCore& c) { return copied(c.followed().coordinates()); }, nb::rv_policy::automatic)
+        .def_prop_ro("errors", [](const ReducedCore& c) { return copied(c.followed().errors()); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("gaps", [](const ReducedCore& c) { return copied(c.joints->gaps()); }, nb::rv_policy::automatic);
+        .def_prop_ro("gaps", [](const ReducedCore& c) { return copied(c.followed().gaps()); }, nb::rv_policy::automatic);
 }

@@ -65,7 +65,7 @@ MatrixXd inverse(const MatrixXd& a) {
 }
 
 void LU::resize(Index n) {
-    if (n == n_) return;
+    if (n == n_ && regular_) return;  // zeros stand beyond n
     n_ = n;
     stride_ = (n + width - 1) / width * width;
     lower_.assign(stride_ * n + width, 0.0);
@@ -79,7 +79,11 @@ void LU::compute(const MatrixXd& a) {
     factorise();
 }
 
-void LU::factorise() { stride_ == width ? eliminate<1>() : stride_ == 2 * width ? eliminate<2>() : eliminate<0>(); }
+void LU::factorise() {
+    stride_ == width ? eliminate<1>() : stride_ == 2 * width ? eliminate<2>() : eliminate<0>();
+    regular_ = true;
+    for (Index j = 0; j < n_; ++j) regular_ = regular_ && std::isfinite(upper_[stride_ * j + j]);
+}
 
 // `fixed`: vectors of eight numbers in a column, 0 if that is not known at compile time. In the remaining columns the rows that have been
 // eliminated are zero to rounding. Single numbers are never written into a vector that is read next, because the read would wait.

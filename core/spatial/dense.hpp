@@ -59,7 +59,7 @@ class LU {
     explicit LU(const MatrixXd& a) { compute(a); }
     void compute(const MatrixXd& a);
     // The same for a matrix that is written in place, column after column: `resize`, `column`, `factorise`. A column has room for eight
-    // more numbers; those beyond n are zero.
+    // more numbers; those written beyond n must be zero.
     void resize(Eigen::Index n);
     double* column(Eigen::Index j) { return lower_.data() + stride_ * j; }
     void factorise();
@@ -73,8 +73,9 @@ class LU {
     void solve(double* x) const;
     void solve_columns(double* b, Eigen::Index columns) const;
 
+    bool regular_ = false;                 // the last factors are finite
     Eigen::Index n_ = 0, stride_ = 0;      // columns are padded to a multiple of eight numbers
-    std::vector<double> lower_, upper_;    // columns of L, whose diagonal is 1, and of U, with the inverse of its diagonal; numbers of U below it are arbitrary
+    std::vector<double> lower_, upper_;    // columns of L, whose diagonal is 1, and of U, with the inverse of its diagonal; numbers of U below it are zero
     std::vector<Eigen::Index> exchanged_;  // row i was exchanged with exchanged_[i]
 };
 

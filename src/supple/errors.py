@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,3 +58,11 @@ class RecordingWarning(UserWarning):
 def listed(names: Sequence[str]) -> str:
     """Names for an error text: the first six, quoted."""
     return ", ".join(f"'{name}'" for name in names[:6]) + (" ..." if len(names) > 6 else "")
+
+
+def user_level() -> int:
+    """The `stacklevel` of a warning that names the line outside supple from which the caller was reached."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "supple":
+        level, frame = level + 1, frame.f_back
+    return level

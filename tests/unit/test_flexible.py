@@ -158,6 +158,15 @@ def test_links_by_joints_bend(mech):
     assert np.abs(sim.gaps[0]).max() < 1e-3
 
 
+def test_links_by_joints_need_the_reference_of_the_basis(part):
+    build = supple.Builder("swing")
+    build.flexible("rod", part)
+    build.hinge("pivot", "world", "rod.end", at=(0, 0, 0.3), axis="y", stiffness=1.0)
+    model = supple.reduce(build.build(), ["rod.start"])
+    with pytest.raises(supple.MechanismError, match=r"joint 'rod.end': .* at 'rod.end', not at 'rod.start', the reference"):
+        supple.ReducedSimulation(model, 1e-3, reconstruction="joints")
+
+
 def test_three_interfaces():
     """The third interface follows the same amplitudes: a plate that a force bends has one shape."""
     plate = elastic.plate(0.2, 0.05, 2e-3, divisions=(6, 2, 1), interfaces=("start", "end", "left"))

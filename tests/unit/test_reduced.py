@@ -133,6 +133,13 @@ def test_set_points_against_statics(name):
     assert errors[1] < 0.35 * errors[0] or errors[0] < 1e-9  # second order
 
 
+def test_links_by_twists_report_no_gaps():
+    for mech, tip in ((supple.library.ladder(3), "tip"), (supple.library.helix(4), "tip")):
+        sim = supple.ReducedSimulation(supple.reduce(mech, [tip]), 1e-3)
+        sim.step()
+        assert sim.gaps.shape == (0, 6)
+
+
 def test_set_points_of_curves_and_rotation_vectors():
     """The slope of a spring curve counts, of joints and of couplings, and so does a ball's place on its vector."""
     b = supple.Builder("odd", gravity=(0, 0, -3))

@@ -127,6 +127,16 @@ def test_a_spherical_joint_is_a_ball_joint(tmp_path: Path) -> None:
     )
 
 
+def test_limits_of_a_spherical_joint_are_reported(tmp_path: Path) -> None:
+    limit = '<limit lower="-0.5" upper="0.5" effort="3" velocity="2"/>'
+    text = robot(
+        '<link name="b"/>', f'<link name="a">{inertial(origin=ORIGIN)}</link>',
+        joint("j", "spherical", "b", "a", limit),
+    )  # fmt: skip
+    mech = load_quietly(write(tmp_path, text))
+    assert "limits of joint 'j': a spherical joint takes none; left out" in reported(mech)
+
+
 @pytest.mark.parametrize("text", AS_GIVEN.values(), ids=AS_GIVEN)
 def test_files_that_pinocchio_reads_agree_with_it(text: str, tmp_path: Path) -> None:
     pinocchio = pytest.importorskip("pinocchio")

@@ -10,7 +10,7 @@ import pytest
 import engine_reference
 import mechanisms
 import supple
-from small_mechanisms import square
+from small_mechanisms import arm, square
 from supple import spatial
 from supple.mechanism import Mechanism
 from supple.mechanism.kinematics import displacement_across
@@ -207,6 +207,34 @@ def test_limits_that_contradict_a_motor_give_way_in_a_world():
         sims[1].step(30)
     assert sims[0].time == pytest.approx(0.3)
     np.testing.assert_allclose(sims[0].poses.array, sims[1].poses.array, atol=1e-6)
+
+
+def test_limits_that_gave_way_in_a_failed_step_of_a_world_are_restored():
+    far = np.eye(4)
+    far[1, 3] = 30.0
+    square_sim = supple.Simulation(square(driven=True, c={"limits": (-1.0, 0.2)}), 1e-2, motors={"drive": lambda t: t})
+    arm_sim = supple.Simulation(arm().placed(far), 1e-2)
+    world = supple.World()
+    world.add(square_sim)
+    world.add(arm_sim)
+    world.step(20)
+    arm_sim.apply("upper", [0, 0, 0, 0, 1e13, 0])
+    for limits_give_way in (False, True):
+        before, torques = square_sim.save().history, square_sim.motor_torques
+        assert ("c" in torques) == limits_give_way
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # the step did not count, and neither does its warning
+            with pytest.raises(supple.ConvergenceError, match="'arm' has no solution"):
+                world.step()
+        assert square_sim.motor_torques == torques
+        state = slice(0, 2 + len(square_sim._core.q) + len(square_sim._core.mu))  # beyond: passes that are not current
+        np.testing.assert_array_equal(square_sim.save().history[state], before[state])
+        if not limits_give_way:
+            arm_sim.apply("upper", np.zeros(6))
+            with pytest.warns(UserWarning, match="contradict") as caught:
+                world.step(5)
+            assert caught[0].filename == __file__
+            arm_sim.apply("upper", [0, 0, 0, 0, 1e13, 0])
 
 
 @pytest.mark.parametrize("seed", [10, 40, 56, 76, 84, 101, 110, 141])

@@ -19,7 +19,7 @@ from supple.engine.linearisation import evenly_scaled, linearised
 from supple.engine.starting import LARGEST_START_GAP, broken_limits, closed_start, start_faults
 from supple.engine.statics import Equilibrium, checked_equilibrium
 from supple.engine.tape import Tape
-from supple.errors import ConvergenceError, MechanismError, listed
+from supple.errors import ConvergenceError, MechanismError, listed, user_level
 from supple.mechanism import Mechanism, Poses, assemble, kinematics, mass_matrix
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.flexible import warn_beyond_range
@@ -271,6 +271,7 @@ class Simulation(Recordable):
             driven, ahead = self._targets(min(STEPS_AT_ONCE, n - first))
             done = self._core.step(driven, ahead, len(ahead))
             self.reached(ahead, done)
+            self.warn_of_softened_limits()
             if self.mechanism.flexible:
                 warn_beyond_range(self.mechanism.flexible, self.coordinates, self._beyond_range)
             if done < len(ahead):
@@ -280,15 +281,17 @@ class Simulation(Recordable):
                     time=self.time,
                 )
 
-    def _warn_of_softened_limits(self) -> None:
-        """Warns once that limits gave way in steps that have no solution with exact ones."""
+    def warn_of_softened_limits(self) -> None:
+        """Warns once if limits gave way in steps that have no solution with exact ones."""
+        if self._softened or not self._core.softened:
+            return
         self._softened = True
         beyond = "; ".join(fault.text for fault in broken_limits(self._eqs, "is")[:3])
         warnings.warn(
             f"limits of '{self.mechanism.name}' contradict each other, its loops or its motors before "
             f"t = {self.time:.6g} s{': ' * bool(beyond)}{beyond}. Steps that have no solution with exact limits treat "
             "them as stiff springs",
-            stacklevel=5,
+            stacklevel=user_level(),
         )
 
     def _failure_reason(self) -> str:
@@ -344,8 +347,6 @@ class Simulation(Recordable):
         """Records that `done` of the planned time steps succeeded."""
         if done:
             self._eqs.targets |= dict(zip(self._motors, targets[done - 1].tolist(), strict=True))
-        if self._core.softened and not self._softened:
-            self._warn_of_softened_limits()
 
     # state and forces
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from supple import spatial
 from supple.engine.assembly import equations
+from supple.errors import MechanismError
 from supple.mechanism import Joint, Mechanism, Poses
 from supple.mechanism.axes import axis_slices, per_axis
 from supple.mechanism.notebook import brief
@@ -116,6 +117,7 @@ def _moves_on_curve(joint: Joint) -> bool:
 def add_joints(core: Any, model: ReducedModel, corrections: int) -> None:
     """Gives the core the joints, and the responses of their coordinates to errors of tips and gaps of loops."""
     mech = model.mechanism
+    _check_flexible(mech)
     frames = [mech.frame(name) for name in model.end_effectors]
     by_loops, loop_tips = _loop_responses(model)
     cobasis = model.cobasis[: len(model.cobasis) - model.modes, : 6 * len(frames)]
@@ -123,6 +125,19 @@ def add_joints(core: Any, model: ReducedModel, corrections: int) -> None:
     parts = model.q, model.coordinate_map @ model.basis, by_tips, by_loops, loop_tips, cobasis
     bodies, on_body = [body for body, _ in frames], np.array([pose for _, pose in frames])
     core.set_joints(equations(mech).core, bodies, on_body, *(np.ascontiguousarray(part) for part in parts), corrections)
+
+
+def _check_flexible(mech: Mechanism) -> None:
+    """Raises `MechanismError` if the spanning tree does not reach a flexible body at the reference of its basis."""
+    topology = mech.topology
+    outward = {int(j) for j, backwards in zip(topology.joint, topology.reversed, strict=True) if not backwards}
+    for j, joint in enumerate(mech.joints):
+        if joint.interface is not None and j not in outward:
+            raise MechanismError(
+                f"links by joints do not cover the flexible body of joint '{joint.name}': the path of joints from the "
+                f"world reaches it at '{joint.child}', not at '{joint.parent}', the reference of its basis; use "
+                'reconstruction="twist"'
+            )
 
 
 def _loop_responses(model: ReducedModel) -> tuple[Array, Array]:

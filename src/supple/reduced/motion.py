@@ -215,6 +215,8 @@ class LinearMotion:
 
     @property
     def gaps(self) -> Array:
+        if not self.joints:
+            return np.zeros((0, 6))
         self.core.update()
         return np.concatenate([self.core.errors, self.core.gaps]).reshape(-1, 6)
 
