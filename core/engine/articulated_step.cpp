@@ -11,7 +11,7 @@ namespace {
 constexpr int newton_limit = 25;
 constexpr double rounding = 1e-12;
 constexpr double rounding_limit = 1e-8;  // smaller corrections that do not shrink are rounding errors (redundant loops)
-constexpr double negligible_correction = 1e-13;     // a step has converged if the extrapolated next correction is smaller
+constexpr double negligible_correction = 1e-14;     // a step has converged if the extrapolated next correction is smaller
 constexpr double closed = 1e-11;      // gaps of ties
 constexpr double decay_per_step = 0.005;
 constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad

@@ -11,7 +11,7 @@ namespace {
 constexpr int newton_limit = 25;
 constexpr int halvings = 10;
 constexpr double last_motion = 1e-9;  // corrections below it mean that coordinates have converged
-constexpr double negligible_correction = 1e-13;     // a step has converged if the extrapolated next correction is smaller
+constexpr double negligible_correction = 1e-14;     // a step has converged if the extrapolated next correction is smaller
 constexpr double rounding = 1e-12;
 constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding errors (redundant loops)
 constexpr double closed = 1e-11;      // largest gap of a loop and error of a row

@@ -556,3 +556,19 @@ def test_targets_take_numbers_names_and_arrays():
     fast = supple.ReducedSimulation(supple.reduce(mech, "lower"), dt=1e-3)
     fast.set_target([0.01, 0.0, 0.0])
     fast.step(5)
+
+
+def test_positions_that_overflow_are_refused():
+    b = supple.Builder("far")
+    b.body("a", spatial.translation([1e180, 0, 0]), mass=1.0)
+    b.body("b", spatial.translation([-1e180, 0, 3e170]), mass=1.0)
+    b.hinge("h", "world", "a", at=(0, 0, 0), axis="y")
+    b.hinge("g", "a", "b", at=(1e180, 1, 0), axis="y")
+    b.hinge("closure", "b", "world", at=(0, 1e160, 0), axis="y")
+    with pytest.raises(supple.MechanismError, match=r"'far' extends beyond 1e\+100 m"):
+        _ = b.build().radius
+
+
+def test_coefficients_that_overflow_are_refused():
+    with pytest.raises(supple.MechanismError, match=r"coupling 'c' has a coefficient beyond 1e\+100"):
+        Coupling("c", ("a", "b"), [1.0, -1e160])

@@ -10,6 +10,9 @@ from supple.errors import MechanismError
 from supple.mechanism.joint import Curve
 from supple.mechanism.record import Array, Record, array, checked_name
 
+LARGEST = 1e100
+"""Coefficients beyond it overflow when they are squared."""
+
 
 @dataclass(frozen=True, eq=False)
 class Coupling(Record):
@@ -37,6 +40,8 @@ class Coupling(Record):
         coefficients = array(self.coefficients, (len(names),), f"coefficients of {what}")
         if not names or len(set(names)) != len(names) or not coefficients.all():
             raise MechanismError(f"{what} needs one or more different coordinates, with coefficients other than zero")
+        if not np.abs(coefficients).max() < LARGEST:
+            raise MechanismError(f"{what} has a coefficient beyond {LARGEST:g}; check the exponents of its numbers")
         if not isinstance(self.rigid, bool):
             raise MechanismError(f"{what}: `rigid` must be true or false, got {self.rigid!r}")
         numbers = {f: float(array(getattr(self, f), (), f"{f} of {what}")) for f in ("stiffness", "damping", "rest")}

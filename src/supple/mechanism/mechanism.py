@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from supple.mechanism.joining import Split
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
+FARTHEST = 1e100
+"""m: positions beyond it overflow when they are squared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,6 +252,10 @@ class Mechanism(Record):
                 if len(extreme := extreme_points(shape, meshes)):
                     box = None if shape.mesh is None else meshes[shape.mesh].box
                     clouds.append(Cloud(extreme, body.pose @ shape.pose, margin(shape), box))
+        with np.errstate(over="ignore"):
+            far = max(float(np.abs(middle).max()) + size for middle, size in (cloud.bounding_ball() for cloud in clouds))
+        if not far < FARTHEST:
+            raise MechanismError(f"'{self.name}' extends beyond {FARTHEST:g} m; check the exponents of its positions and sizes")
         return enclosing_ball(clouds)
 
     @property

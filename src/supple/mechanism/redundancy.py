@@ -207,7 +207,8 @@ def _close(mech: Mechanism, groups: list[_Group], x: Array) -> list[tuple[Array,
     for _ in range(NEWTON_LIMIT):
         violation, jacobian = constraints(mech, x)
         scaled = [group.scaled(violation, jacobian) for group in groups]
-        if all(np.abs(values).max() < group.exact for group, (values, _) in zip(groups, scaled, strict=True)):
+        closed = all(np.abs(values).max() < group.exact for group, (values, _) in zip(groups, scaled, strict=True))
+        if closed or not (np.isfinite(violation).all() and np.isfinite(jacobian).all()):
             break
         steps = [_independent_step(values, rows) for values, rows in scaled]
         size = max(float(np.abs(step).max()) for step in steps)
@@ -232,7 +233,7 @@ def _closable(mech: Mechanism, groups: list[_Group], x: Array) -> list[bool]:
             values, rows = group.scaled(violation, jacobian)
             size, moved = float(np.abs(values).max()), np.abs((x - start)[group.columns] / group.column_scales).max()
             closable[i] = size < group.exact
-            if closable[i] or not (moved < NEARBY and size < 0.9 * before[i]):
+            if closable[i] or not (moved < NEARBY and size < 0.9 * before[i] and np.isfinite(rows).all()):
                 undecided.remove(i)
                 continue
             step = np.linalg.lstsq(rows, values, rcond=1e-13)[0]
