@@ -253,9 +253,11 @@ class Mechanism(Record):
                     box = None if shape.mesh is None else meshes[shape.mesh].box
                     clouds.append(Cloud(extreme, body.pose @ shape.pose, margin(shape), box))
         with np.errstate(over="ignore"):
-            far = max(float(np.abs(middle).max()) + size for middle, size in (cloud.bounding_ball() for cloud in clouds))
-        if not far < FARTHEST:
-            raise MechanismError(f"'{self.name}' extends beyond {FARTHEST:g} m; check the exponents of its positions and sizes")
+            balls = [cloud.bounding_ball() for cloud in clouds]
+        if not max(float(np.abs(middle).max()) + size for middle, size in balls) < FARTHEST:
+            raise MechanismError(
+                f"'{self.name}' extends beyond {FARTHEST:g} m; check the exponents of its positions and sizes"
+            )
         return enclosing_ball(clouds)
 
     @property
