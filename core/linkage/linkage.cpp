@@ -23,7 +23,7 @@ constexpr std::size_t small = 1000;     // nodes: below, a pass takes microsecon
 // exponent stands for errors that several eliminations magnify one after the other, the constant (4e-9 altogether) for
 // cancellation in the kinematics. Both are fitted to random linkages with masses over eight decades
 // (tests/verification/test_linkage.py); no error in some thousand of those exceeded the estimate.
-double rounding_error(double magnification) { return rounding * std::pow(2000 + magnification, 1.5); }
+double rounding_error(double magnification) { return rounding * std::pow(2000 + 2 * magnification, 1.5); }
 
 }  // namespace
 
