@@ -155,7 +155,11 @@ class Articulated {
     struct Front {          // a node with ties
         int node = 0, open = 0, own = 0, chunks = 0;  // rows passed on to the parent, rows eliminated here
         std::vector<int> rows;                        // multiplier of each row, open rows first
-        std::size_t A = 0, B = 0, part = 0, upart = 0, X = 0, Y = 0, right = 0, mask = 0;  // indices in numbers_
+        // Indices in numbers_. A, B: six rows of P' and of its transpose, a vector each, with the columns of the multipliers behind
+        // it, `chunks` vectors. E: a row for each multiplier, in these columns only. right: right-hand side, of the twist in the
+        // vector and of the multipliers behind it; while the tangent is computed, that of the twist is in lane 6 of A. In statics
+        // `chunks` more vectors have the second right-hand side of the multipliers; that of the twist is in lane 7 of A.
+        std::size_t A = 0, B = 0, E = 0, right = 0, part = 0, upart = 0, X = 0, Y = 0, mask = 0;
         std::size_t inverse = 0;                      // of the own block, in inverses_
         int parent = -1;                              // front of the parent node, -1 if it has none
         std::vector<int> place;                       // index of each open row in the parent's front
@@ -332,7 +336,7 @@ class Articulated {
     void evaluate_ties(const Step& step);
     template <bool tangent>
     void add_loop_wrench(Lanes& lanes, int lane, const Loop& loop, int side);
-    void add_loop_rows(Front& front, const LoopEnd& end);
+    void add_loop_columns(Front& front, const LoopEnd& end);
     // bushings
     Vec6 coordinates(const Bushing& bushing) const;
     Vec6 rates(const Bushing& bushing, const Vec6& q, const Step& step) const;
@@ -368,7 +372,7 @@ class Articulated {
     template <bool tangent>
     void add_interface(int node, const Eight& carried, const Front* front, const Eight* A, const Eight* B, const Eight* right);
     template <bool tangent>
-    bool eliminate_amplitudes(FlexibleNode& body, Eight* A, Eight* B, Eight* right);
+    bool eliminate_amplitudes(FlexibleNode& body, Eight* A, Eight* B, Eight* E, Eight* right);
     void add_interface_twist(int node, Eight& eta) const;
     void accept_flexible(const Step& step);
     void read_flexible(const System& system, const History& history);
@@ -493,6 +497,7 @@ class Articulated {
     std::vector<double> multiplier_, residual_, tie_step_, diagonal_, tie_kept_;
     std::vector<Eight> numbers_;
     std::vector<double> inverses_, work_;
+    std::vector<Eight> own_rows_;       // of `eliminate_own`
     const ExactBody* exact_ = nullptr;  // while `factorise_exactly` works
     std::vector<Eight> carried_;        // wrench carried by each node, about origin_; of `factorise_exactly`
     bool redundant_ = false;  // some ties are redundant: pivots of the last factors are as small as the regularisation

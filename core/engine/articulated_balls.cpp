@@ -140,7 +140,7 @@ template <bool tangent>
 bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried,
                                       Front& front) {
     const int chunks = front.chunks, wide = 1 + chunks, m = front.open;
-    Eight *A = &numbers_[front.A], *B = &numbers_[front.B], *right = &numbers_[front.right];
+    Eight *A = &numbers_[front.A], *B = &numbers_[front.B], *E = &numbers_[front.E], *right = &numbers_[front.right];
     Eight *parts = &numbers_[node.parts], *uparts = &numbers_[node.uparts];
     if (!tangent) {
         const Pose H = pose(node.node);
@@ -184,18 +184,7 @@ bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Ve
             node.upart[k] += node.inverse(j, k) * load(u[j]);
         }
     }
-    for (int r = 0; r < 6 + m; ++r)
-        for (int k = 0; k < 3; ++k) {
-            const double ur = r < 6 ? u[k][r] : reinterpret_cast<double*>(uparts + k * chunks)[r - 6];
-            const double lr = r < 6 ? l[k][r] : reinterpret_cast<double*>(parts + k * chunks)[r - 6];
-            A[r * wide] -= ur * node.part[k];
-            B[r * wide] -= lr * node.upart[k];
-            for (int c = 1; c < wide; ++c)
-                for (int j = 0; j < 3; ++j) {
-                    A[r * wide + c] -= (ur * node.inverse(k, j)) * parts[j * chunks + c - 1];
-                    B[r * wide + c] -= (lr * node.inverse(j, k)) * uparts[j * chunks + c - 1];
-                }
-        }
+    std::vector<Eight> columns(uparts, uparts + 3 * chunks);
     for (int c = 0; c < chunks; ++c) {  // multiply by the inverse in place
         const Eight p[3] = {parts[c], parts[chunks + c], parts[2 * chunks + c]};
         const Eight q[3] = {uparts[c], uparts[chunks + c], uparts[2 * chunks + c]};
@@ -203,6 +192,21 @@ bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Ve
             parts[k * chunks + c] = node.inverse(k, 0) * p[0] + node.inverse(k, 1) * p[1] + node.inverse(k, 2) * p[2];
             uparts[k * chunks + c] = node.inverse(0, k) * q[0] + node.inverse(1, k) * q[1] + node.inverse(2, k) * q[2];
         }
+    }
+    for (int k = 0; k < 3; ++k) {
+        const Eight *part = parts + k * chunks, *upart = uparts + k * chunks;
+        const double* column = numbers(&columns[k * chunks]);
+        for (int r = 0; r < 6; ++r) {
+            A[r * wide] -= u[k][r] * node.part[k];
+            B[r * wide] -= l[k][r] * node.upart[k];
+            for (int c = 0; c < chunks; ++c) {
+                A[r * wide + 1 + c] -= u[k][r] * part[c];
+                B[r * wide + 1 + c] -= l[k][r] * upart[c];
+            }
+        }
+        for (int r = 0; r < m; ++r)
+            for (int c = 0; c < chunks; ++c) E[r * chunks + c] -= column[r] * part[c];
+        for (int c = 0; c < chunks; ++c) right[1 + c] -= l[k][6] * upart[c];
     }
     return is_positive(K) && (node.shift_axis < 0 || eliminate_translations(step, node, A, wide));
 }

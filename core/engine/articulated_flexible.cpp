@@ -202,9 +202,10 @@ void Articulated::add_interface(int i, const Eight& carried, const Front* front,
 template void Articulated::add_interface<true>(int, const Eight&, const Front*, const Eight*, const Eight*, const Eight*);
 template void Articulated::add_interface<false>(int, const Eight&, const Front*, const Eight*, const Eight*, const Eight*);
 
-// Eliminates the amplitudes from the rows A of P' and B of its transpose, or from the right-hand side R. False: a pivot is not positive.
+// Eliminates the amplitudes from the rows A of P', B of its transpose and E of the multipliers, and from the right-hand side R. False: a pivot is not
+// positive.
 template <bool tangent>
-bool Articulated::eliminate_amplitudes(FlexibleNode& each, Eight* A, Eight* B, Eight* R) {
+bool Articulated::eliminate_amplitudes(FlexibleNode& each, Eight* A, Eight* B, Eight* E, Eight* R) {
     const int r = each.modes, chunks = each.chunks, row = width * chunks, wide = each.wide, ties = each.ties;
     if (!tangent) {
         double* x = numbers(each.right);
@@ -255,23 +256,29 @@ bool Articulated::eliminate_amplitudes(FlexibleNode& each, Eight* A, Eight* B, E
             to[c] = each.inverse[k] * sum;
         }
     }
-    const double* U = numbers(each.U);
-    for (int a = 0; a < 6 + ties; ++a)
-        for (int c = 0; c < wide; ++c) {
-            Eight sum = A[a * wide + c];
-            for (int p = 0; p < r; ++p) sum -= U[a * row + p] * each.part[p * wide + c];
-            A[a * wide + c] = sum;
+    const double *U = numbers(each.U), *part = numbers(each.part);
+    auto subtract = [&](Eight* from, int a, int first, int count) {  // from -= (row a of U) part
+        for (int c = 0; c < count; ++c) {
+            Eight sum = from[c];
+            for (int p = 0; p < r; ++p) sum -= U[a * row + p] * each.part[p * wide + first + c];
+            from[c] = sum;
         }
-    // B is the transpose of A
-    double *to = reinterpret_cast<double*>(B);
-    const double* from = reinterpret_cast<const double*>(A);
-    auto place = [](int a) { return a < 6 ? a : a + 2; };  // of column a in a row
-    for (int a = 0; a < 6 + ties; ++a)
-        for (int c = 0; c < 6 + ties; ++c) to[a * wide * width + place(c)] = from[c * wide * width + place(a)];
+    };
+    for (int a = 0; a < 6; ++a) subtract(A + a * wide, a, 0, wide);
+    for (int k = 0; k < ties; ++k) subtract(E + k * (wide - 1), 6 + k, 1, wide - 1);
+    for (int k = 0; k < ties; ++k)
+        for (int p = 0; p < r; ++p) {
+            const double by = U[(6 + k) * row + p];
+            const double* of = part + p * wide * width;
+            for (int c = 0; c < 6; ++c) lane(B + c * wide, k) -= by * of[c];
+            lane(R, k) -= by * of[6];
+        }
+    for (int a = 0; a < 6; ++a)
+        for (int c = 0; c < 6; ++c) numbers(B + a * wide)[c] = numbers(A + c * wide)[a];
     return regular;
 }
-template bool Articulated::eliminate_amplitudes<true>(FlexibleNode&, Eight*, Eight*, Eight*);
-template bool Articulated::eliminate_amplitudes<false>(FlexibleNode&, Eight*, Eight*, Eight*);
+template bool Articulated::eliminate_amplitudes<true>(FlexibleNode&, Eight*, Eight*, Eight*, Eight*);
+template bool Articulated::eliminate_amplitudes<false>(FlexibleNode&, Eight*, Eight*, Eight*, Eight*);
 
 void Articulated::add_interface_twist(int i, Eight& eta) const {
     const FlexibleNode& each = flexible_at(i);

@@ -31,16 +31,14 @@ void with_width(int wide, Call call) {  // call(constant) for the widths of fron
     }
 }
 
-// Subtracts from one row of A or B the rows X of the multipliers times the row's entries in their columns. Columns of
-// eliminated multipliers become zero.
+// row -= entries[0] X[0] + entries[1] X[1] + ...; X has t rows, `apart` vectors apart
 template <int wide>
-SUPPLE_INLINE void take_own(Eight* row, const double* entries, const Eight* X, int t, const Eight* mask) {
+SUPPLE_INLINE void subtract_rows(Eight* row, const double* entries, const Eight* X, int apart, int t) {
     Eight x[wide];
     for (int c = 0; c < wide; ++c) x[c] = row[c];
-    for (int k = 0; k < t; ++k, X += wide)
+    for (int k = 0; k < t; ++k, X += apart)
         for (int c = 0; c < wide; ++c) x[c] -= entries[k] * X[c];
-    row[0] = x[0];
-    for (int c = 1; c < wide; ++c) row[c] = x[c] * mask[c - 1];
+    for (int c = 0; c < wide; ++c) row[c] = x[c];
 }
 
 }  // namespace
@@ -54,20 +52,22 @@ int Articulated::padded_chunks(int chunks) {
 double Articulated::tie_operations() const {
     double sum = 0;
     for (const Front& front : fronts_) {
-        const double rows = 6 + front.open, t = front.own;
-        sum += 2.0 * width * (1 + front.chunks) * (nodes_[front.node].size * (6 + rows) + t * (t + rows));
+        const double wide = 1 + front.chunks, top = 12 * wide, rows = front.open * front.chunks, t = front.own;
+        sum += width * (nodes_[front.node].size * (2 * top + rows) + t * (2 * t * wide + top + rows));
     }
     return sum;
 }
 
-// Eliminates the multipliers of the ties whose common ancestor this node is: with E their own block, X = E^-1 (their rows), Y = (their columns) E^-1.
+// Eliminates the multipliers of the ties whose common ancestor this node is. With D the block of E of these multipliers, X = D^-1 (their rows) and
+// Y = D^-T (their columns, transposed): A -= (their columns) X, B -= (their rows, transposed) Y.
 bool Articulated::eliminate_own(Front& front) {
-    const int m = front.open, t = front.own, wide = 1 + front.chunks;
-    Eight *A = &numbers_[front.A], *B = &numbers_[front.B], *X = &numbers_[front.X], *Y = &numbers_[front.Y];
+    const int m = front.open, t = front.own, chunks = front.chunks, wide = 1 + chunks;
+    Eight *A = &numbers_[front.A], *B = symmetric_ ? A : &numbers_[front.B], *E = &numbers_[front.E], *right = &numbers_[front.right];
+    Eight *X = &numbers_[front.X], *Y = &numbers_[front.Y];
     double* inverse = &inverses_[front.inverse];
     work_.resize(std::max<std::size_t>(work_.size(), static_cast<std::size_t>(t) * t));
     for (int a = 0; a < t; ++a)
-        for (int b = 0; b < t; ++b) work_[a * t + b] = lane(A + (6 + m + a) * wide, m + b);
+        for (int b = 0; b < t; ++b) work_[a * t + b] = numbers(E + (m + a) * chunks)[m + b];
     if (count_inertia_ && negative_ > 0) negative_ -= positive_pivots(work_, t);
     if (exact_) {
         double floor = 1 / soft_scale_;
@@ -80,6 +80,21 @@ bool Articulated::eliminate_own(Front& front) {
         invert(work_.data(), t, inverse);
     const double soft = regularised / soft_scale_;
     for (int a = 0; a < t; ++a) redundant_ = redundant_ || std::abs(inverse[a * (t + 1)]) * soft > 1e-4;
+
+    // their rows, with the right-hand side in lane 6, and their columns
+    own_rows_.assign(2 * t * wide, every(0.0));
+    Eight *rows = own_rows_.data(), *columns = rows + t * wide;
+    for (int b = 0; b < t; ++b) {
+        double *row = numbers(rows + b * wide), *column = numbers(columns + b * wide);
+        for (int r = 0; r < 6; ++r) {
+            row[r] = lane(B + r * wide, m + b);
+            column[r] = lane(A + r * wide, m + b);
+        }
+        row[6] = lane(right, m + b);
+        if (symmetric_) row[7] = numbers(right + wide)[m + b];
+        std::copy_n(E + (m + b) * chunks, chunks, rows + b * wide + 1);
+        for (int r = 0; r < m && !symmetric_; ++r) column[width + r] = numbers(E + r * chunks)[m + b];
+    }
     with_width(wide, [&](auto constant) {
         constexpr int w = constant();
         for (int a = 0; a < t; ++a) {
@@ -87,8 +102,8 @@ bool Articulated::eliminate_own(Front& front) {
             for (int c = 0; c < w; ++c) x[c] = y[c] = every(0.0);
             for (int b = 0; b < t; ++b)
                 for (int c = 0; c < w; ++c) {
-                    x[c] += inverse[a * t + b] * A[(6 + m + b) * w + c];
-                    if (!symmetric_) y[c] += inverse[b * t + a] * B[(6 + m + b) * w + c];
+                    x[c] += inverse[a * t + b] * rows[b * w + c];
+                    if (!symmetric_) y[c] += inverse[b * t + a] * columns[b * w + c];
                 }
             for (int c = 0; c < w; ++c) {
                 X[a * w + c] = x[c];
@@ -96,12 +111,27 @@ bool Articulated::eliminate_own(Front& front) {
             }
         }
         const Eight* mask = &numbers_[front.mask];
-        double row[width * most_chunks];
-        for (int r = 0; r < 6 + m; ++r) {
-            const int at = r < 6 ? r : r + 2;  // of column r in a row
-            for (int k = 0; k < t; ++k) row[k] = reinterpret_cast<const double*>(A + (6 + m + k) * w)[at];
-            take_own<w>(A + r * w, &lane(A + r * w, m), X, t, mask);
-            if (!symmetric_) take_own<w>(B + r * w, row, Y, t, mask);
+        auto leave_open = [&](Eight* row) {  // columns of eliminated multipliers become zero
+            for (int c = 0; c < w - 1; ++c) row[c] *= mask[c];
+        };
+        for (int r = 0; r < 6; ++r) {
+            subtract_rows<w>(A + r * w, &lane(A + r * w, m), X, w, t);
+            leave_open(A + r * w + 1);
+            if (symmetric_) continue;
+            subtract_rows<w>(B + r * w, &lane(B + r * w, m), Y, w, t);
+            leave_open(B + r * w + 1);
+        }
+        if constexpr (w > 1) {
+            for (int r = 0; r < m; ++r) {
+                Eight* row = E + r * (w - 1);
+                subtract_rows<w - 1>(row, numbers(row) + m, X + 1, w, t);
+                leave_open(row);
+            }
+            for (Eight* each : {right + 1, right + w}) {
+                subtract_rows<w - 1>(each, numbers(each) + m, Y + 1, w, t);
+                leave_open(each);
+                if (!symmetric_) break;
+            }
         }
     });
     return true;
@@ -109,22 +139,26 @@ bool Articulated::eliminate_own(Front& front) {
 
 namespace {
 
-// A -= u l^T / d and B -= l u^T / d for the first 6 + m rows. `part` and `upart` hold l and u, and become l / d and u / d.
+// A -= u l^T / d and B -= l u^T / d, E -= u l^T / d and right -= rho u / d in the columns of the m open multipliers. `part` and `upart` hold l, with
+// rho in lane 6 (and in lane 7 for the second right-hand side), and u, and become l / d and u / d.
 template <int wide, bool symmetric>
-void eliminate_column(Eight* A, Eight* B, Eight* part, Eight* upart, int m, double inverse) {
+void eliminate_column(Eight* A, Eight* B, Eight* E, Eight* right, Eight* part, Eight* upart, int m, double inverse) {
     Eight l[wide], u[wide];
     for (int c = 0; c < wide; ++c) {
         l[c] = inverse * part[c];
         u[c] = inverse * upart[c];
     }
-    const double *lv = reinterpret_cast<const double*>(part), *uv = reinterpret_cast<const double*>(upart);
-    for (int r = 0; r < 6 + m; ++r) {
-        const int at = r < 6 ? r : r + 2;
-        const double ur = uv[at], lr = lv[at];
+    const double *lv = numbers(part), *uv = numbers(upart);
+    for (int r = 0; r < 6; ++r)
         for (int c = 0; c < wide; ++c) {
-            A[r * wide + c] -= ur * l[c];
-            if (!symmetric) B[r * wide + c] -= lr * u[c];
+            A[r * wide + c] -= uv[r] * l[c];
+            if (!symmetric) B[r * wide + c] -= lv[r] * u[c];
         }
+    for (int r = 0; r < m; ++r)
+        for (int c = 1; c < wide; ++c) E[r * (wide - 1) + c - 1] -= uv[width + r] * l[c];
+    for (int c = 1; c < wide; ++c) {
+        right[c] -= lv[6] * u[c];
+        if (symmetric) right[wide - 1 + c] -= lv[7] * u[c];
     }
     for (int c = 0; c < wide; ++c) {
         part[c] = l[c];
@@ -132,7 +166,7 @@ void eliminate_column(Eight* A, Eight* B, Eight* part, Eight* upart, int m, doub
     }
 }
 
-// part = A^T s, upart = B^T s over the first six rows, `half` added to both
+// part = A^T s, upart = B^T s over the six rows, `half` added to both
 template <int wide, bool symmetric>
 void combine_rows(const Eight* A, const Eight* B, const double* s, const Eight& half, Eight* part, Eight* upart) {
     for (int c = 0; c < wide; ++c) {
@@ -148,7 +182,7 @@ void combine_rows(const Eight* A, const Eight* B, const double* s, const Eight& 
 
 }  // namespace
 
-// A node with ties, or a ball joint: as in `inward`, for a front of 6 + m rows.
+// A node with ties, or a ball joint: as in `inward`, for a front with the columns of m multipliers.
 template <bool second, bool tangent>
 bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const Eight& carried, double torque, double slope,
                                     Eight* A, Eight* B, Eight& right) {
@@ -158,7 +192,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     Front* front = flags & fronted ? &fronts_[front_of_[i]] : nullptr;
     const int wide = front ? 1 + front->chunks : 1, m = front ? front->open : 0;
     Eight *FA = front ? &numbers_[front->A] : A, *FB = front ? &numbers_[front->B] : B;
-    Eight* R = front ? &numbers_[front->right] : &right;
+    Eight *E = front ? &numbers_[front->E] : nullptr, *R = front ? &numbers_[front->right] : &right;
     const int size = nodes_[i].size;
     bool regular = true;
 
@@ -180,7 +214,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     if (tangent) {
         lanes.add_element(l, FA, FB, wide, symmetric_);
         if (front) {
-            for (const LoopEnd& end : ends_[i]) add_loop_rows(*front, end);
+            for (const LoopEnd& end : ends_[i]) add_loop_columns(*front, end);
             if (front->own) regular = eliminate_own(*front);
         }
     } else {
@@ -201,7 +235,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         }
     }
 
-    if (flags & flexes) regular = eliminate_amplitudes<tangent>(flexible_[flexible_of_[i]], FA, FB, R) && regular;
+    if (flags & flexes) regular = eliminate_amplitudes<tangent>(flexible_[flexible_of_[i]], FA, FB, E, R) && regular;
     if (flags & attached) add_interface<tangent>(i, carried, front, FA, FB, R);
 
     // coordinates
@@ -229,15 +263,15 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
             if (locked) {
                 const double by = correction_[i];
                 for (int r = 0; r < 6; ++r) FA[r * wide][6] += upart[0][r] * by;
-                for (int r = 0; r < m; ++r) FA[(6 + r) * wide][6] += lane(upart, r) * by;
+                for (int c = 1; c < wide; ++c) R[c] += by * upart[c];
                 if (!exact_) std::fill_n(upart, wide, none);
                 out.inverse = 0;
                 out.diagonal = d;
             } else {
                 out.inverse = 1 / d;
                 with_width(wide, [&](auto w) {
-                    symmetric_ ? eliminate_column<w(), true>(FA, FB, part, upart, m, out.inverse)
-                               : eliminate_column<w(), false>(FA, FB, part, upart, m, out.inverse);
+                    symmetric_ ? eliminate_column<w(), true>(FA, FB, E, R, part, upart, m, out.inverse)
+                               : eliminate_column<w(), false>(FA, FB, E, R, part, upart, m, out.inverse);
                 });
             }
         } else {
@@ -262,29 +296,30 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         Front& next = fronts_[front_of_[parent]];
         const int next_wide = 1 + next.chunks;
         if (front && next.A == front->A) return regular;  // the parent uses the same memory
+        for (int k = 0; k < m; ++k) {
+            lane(&numbers_[next.right], front->place[k]) += lane(R, k);
+            if (symmetric_) numbers(&numbers_[next.right + next_wide])[front->place[k]] += numbers(R + wide)[k];
+        }
         if (!tangent) {
             numbers_[next.right] += R[0];
-            for (int k = 0; k < m; ++k) lane(&numbers_[next.right], front->place[k]) += lane(R, k);
             return regular;
         }
-        for (int r = 0; r < 6 + m; ++r) {
-            const int to = r < 6 ? r : 6 + front->place[r - 6];
-            Eight *a = &numbers_[next.A + to * next_wide], *b = &numbers_[next.B + to * next_wide];
+        auto add_open = [&](double* to, const Eight* from) {  // the columns of the open multipliers; padding may be written behind the row
+            if (front && front->shift >= 0)
+                for (int c = 0; c < (m + width - 1) / width; ++c) Lanes::add(to + front->shift + width * c, from[c]);
+            else
+                for (int k = 0; k < m; ++k) to[front->place[k]] += numbers(from[k / width])[k % width];
+        };
+        for (int r = 0; r < 6; ++r) {
+            Eight *a = &numbers_[next.A + r * next_wide], *b = &numbers_[next.B + r * next_wide];
             a[0] += FA[r * wide];
-            if (!symmetric_) b[0] += FB[r * wide];
-            if (front && front->shift >= 0) {
-                double *to_a = &lane(a, front->shift), *to_b = &lane(b, front->shift);
-                for (int c = 1; c <= (m + width - 1) / width; ++c, to_a += width, to_b += width) {
-                    store(to_a, load(to_a) + FA[r * wide + c]);
-                    if (!symmetric_) store(to_b, load(to_b) + FB[r * wide + c]);
-                }
-            } else {
-                for (int k = 0; k < m; ++k) {
-                    lane(a, front->place[k]) += lane(FA + r * wide, k);
-                    if (!symmetric_) lane(b, front->place[k]) += lane(FB + r * wide, k);
-                }
-            }
+            add_open(&lane(a, 0), FA + r * wide + 1);
+            if (symmetric_) continue;
+            b[0] += FB[r * wide];
+            add_open(&lane(b, 0), FB + r * wide + 1);
         }
+        for (int k = 0; k < m; ++k)
+            add_open(numbers(&numbers_[next.E + front->place[k] * next.chunks]), E + k * (wide - 1));
     } else if (tangent) {
         if (flags & branches) {
             for (int r = 0; r < 6; ++r) {

@@ -17,13 +17,14 @@ SUPPLE_INLINE Four load_four(const double* from) {
 SUPPLE_INLINE void store_four(double* to, const Four& v) { std::memcpy(to, &v, sizeof v); }
 
 SUPPLE_INLINE const double* numbers(const Eight& of) { return reinterpret_cast<const double*>(&of); }
+SUPPLE_INLINE double* numbers(Eight* of) { return reinterpret_cast<double*>(of); }
 
 // s_0 rows[0] + ... + s_5 rows[5] + more
 SUPPLE_INLINE Eight combined(const double* s, const Eight* rows, const Eight& more) {
     return ((s[0] * rows[0] + s[1] * rows[1]) + (s[2] * rows[2] + s[3] * rows[3])) + ((s[4] * rows[4] + s[5] * rows[5]) + more);
 }
 
-SUPPLE_INLINE double& lane(Eight* row, int k) { return reinterpret_cast<double*>(row + 1)[k]; }  // tie column k of a front's row
+SUPPLE_INLINE double& lane(Eight* row, int k) { return numbers(row + 1)[k]; }  // tie column k of a front's row
 
 SUPPLE_INLINE void add(Three& to, const Three& more) { to = to + more; }
 SUPPLE_INLINE void subtract(Three& to, const Three& less) { to = to - less; }

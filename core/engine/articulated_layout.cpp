@@ -158,13 +158,14 @@ void Articulated::lay_out_fronts() {
         front.chunks = padded_chunks((k + width - 1) / width);
         const std::size_t wide = 1 + front.chunks;
         if (front.chunks > most_chunks) uncovered_ = "too many loops around one body";
-        front.A = place((6 + k) * wide);
-        front.B = place((6 + k) * wide);
+        front.A = place(6 * wide);
+        front.B = place(6 * wide);
+        front.E = place(k * front.chunks);
         front.part = place(wide);
         front.upart = place(wide);
         front.X = place(front.own * wide);
         front.Y = place(front.own * wide);
-        front.right = place(wide);
+        front.right = place(wide + front.chunks);
         front.mask = place(front.chunks);
         front.inverse = inverse_size;
         inverse_size += static_cast<std::size_t>(front.own) * front.own;
@@ -204,6 +205,7 @@ void Articulated::lay_out_fronts() {
         Front &front = fronts_[continued[i]], &child = fronts_[continued[i] + 1];
         front.A = child.A;
         front.B = child.B;
+        front.E = child.E;
         front.right = child.right;
     }
     lay_out_flexible();

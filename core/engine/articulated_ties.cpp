@@ -116,22 +116,16 @@ void Articulated::start_fronts() {
         if (f + 1 < fronts_.size() && fronts_[f + 1].A == front.A) continue;  // it uses the memory of its child
         const int k = front.open + front.own, wide = 1 + front.chunks;
         const Eight none = every(0.0);
+        std::fill_n(&numbers_[front.right], wide + front.chunks, none);
         if (tangent) {
-            std::fill_n(&numbers_[front.A], (6 + k) * wide, none);
-            if (!symmetric_) std::fill_n(&numbers_[front.B], (6 + k) * wide, none);
-        } else {
-            std::fill_n(&numbers_[front.right], wide, none);
+            std::fill_n(&numbers_[front.A], 6 * wide, none);
+            if (!symmetric_) std::fill_n(&numbers_[front.B], 6 * wide, none);
+            std::fill_n(&numbers_[front.E], k * front.chunks, none);
         }
         for (int own = front.open; own < k; ++own) {
             const int row = front.rows[own];
-            if (tangent) {
-                Eight* a = &numbers_[front.A + (6 + own) * wide];
-                a[0][6] = residual_[row];
-                lane(a, own) = diagonal_[row];
-                if (!symmetric_) lane(&numbers_[front.B + (6 + own) * wide], own) = diagonal_[row];
-            } else {
-                lane(&numbers_[front.right], own) = residual_[row];
-            }
+            lane(&numbers_[front.right], own) = residual_[row];
+            if (tangent) numbers(&numbers_[front.E + own * front.chunks])[own] = diagonal_[row];
         }
     }
 }
@@ -146,8 +140,8 @@ void Articulated::add_to_front(Front& front, const Eight* A, const Eight* B) {
     }
 }
 
-// Rows of a loop at one of its ends: derivatives with respect to the node's twist.
-void Articulated::add_loop_rows(Front& front, const LoopEnd& which) {
+// Columns of a loop at one of its ends: derivatives of its rows with respect to the node's twist.
+void Articulated::add_loop_columns(Front& front, const LoopEnd& which) {
     const Loop& loop = loops_[which.loop];
     const double sign = which.side == 0 ? 1.0 : -1.0;
     const int wide = 1 + front.chunks;
@@ -160,10 +154,6 @@ void Articulated::add_loop_rows(Front& front, const LoopEnd& which) {
         g[r] = Eight{0, 0, 0, turned[0], turned[1], turned[2], 0, 0};
     }
     Eight *a = &numbers_[front.A], *b = &numbers_[front.B];
-    for (int r = 0; r < loop.rows; ++r) {
-        a[(6 + which.place + r) * wide] += g[r];
-        if (!symmetric_) b[(6 + which.place + r) * wide] += g[r];
-    }
     transpose(g);
     for (int c = 0; c < 6; ++c) {  // padding may be written behind the row
         Lanes::add(&lane(a + c * wide, which.place), g[c]);
