@@ -20,12 +20,6 @@
 
 namespace supple {
 
-namespace {
-
-SUPPLE_INLINE double* numbers(std::vector<Eight>& all) { return reinterpret_cast<double*>(all.data()); }
-
-}  // namespace
-
 // --- building ---------------------------------------------------------------------------------------------------------
 
 void Articulated::add_flexible_bodies(const System& s) {

@@ -18,6 +18,7 @@ SUPPLE_INLINE void store_four(double* to, const Four& v) { std::memcpy(to, &v, s
 
 SUPPLE_INLINE const double* numbers(const Eight& of) { return reinterpret_cast<const double*>(&of); }
 SUPPLE_INLINE double* numbers(Eight* of) { return reinterpret_cast<double*>(of); }
+SUPPLE_INLINE double* numbers(std::vector<Eight>& of) { return numbers(of.data()); }
 
 // s_0 rows[0] + ... + s_5 rows[5] + more
 SUPPLE_INLINE Eight combined(const double* s, const Eight* rows, const Eight& more) {
