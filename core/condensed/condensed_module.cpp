@@ -27,7 +27,7 @@ class CondensedCore {
         expect(on_body, 16 * bodies.size());
         System& system = engine.system;
         system.set_stops(stops);
-        engine.stepper = std::make_unique<Stepper>(system, h, order);
+        engine.stepper.emplace(system, h, order);
         model.h = h;
         model.order = order;
         model.length = system.model().length_scale;

@@ -100,7 +100,7 @@ class DeterminedCore {
     }
 
     static Engine& with_stepper(Engine& of, double h, int order) {
-        of.stepper = std::make_unique<Stepper>(of.system, h, order);
+        of.stepper.emplace(of.system, h, order);
         of.stepper->soften_limits_at = 1;
         return of;
     }
@@ -138,7 +138,7 @@ void bind_determined(nb::module_& module) {
     nb::class_<DeterminedCore> core(module, "DeterminedCore");
     bind_motion(core);
     core.def(nb::init<Engine&, const std::vector<int>&, const Doubles&, double, int>(), nb::keep_alive<1, 2>())
-        .def_prop_ro("participant", [](DeterminedCore& c) -> Participant* { return c.engine.stepper.get(); },
+        .def_prop_ro("participant", [](DeterminedCore& c) -> Participant* { return &*c.engine.stepper; },
                      nb::rv_policy::reference_internal)
         .def("state", [](const DeterminedCore& c) { return c.engine.history(); })
         .def("set_state", &DeterminedCore::set_state)

@@ -165,6 +165,8 @@ class WorldCore {
         return static_cast<int>(world.participants.size()) - 1;
     }
 
+    void set_participant(int index, Participant* participant) { world.participants.at(index) = participant; }
+
     int add_collider(const Collider& collider, int participant, int frame, unsigned type, unsigned affinity, bool still) {
         world.colliders.push_back({collider, participant, frame, type, affinity});
         world.colliders.back().still = still;
@@ -290,6 +292,7 @@ void bind_world(nb::module_& module) {
                  self->world.bounce_speed = bounce_speed;
              })
         .def("add_participant", &WorldCore::add_participant, nb::keep_alive<1, 2>())
+        .def("set_participant", &WorldCore::set_participant, nb::keep_alive<1, 3>())
         .def("add_collider", &WorldCore::add_collider)
         .def("exclude", &WorldCore::exclude)
         .def("allow_self_contact", &WorldCore::allow_self_contact)

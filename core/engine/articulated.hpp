@@ -266,7 +266,7 @@ class Articulated {
         std::vector<int> actuators;
         bool equality = false, stop = false;           // stop: a limit that is a spring
         int active = 0, active_past = 0;
-        int idle = 0;                                  // steps since it last resisted; -1: it has no columns in the fronts
+        int idle = 0, idle_past = 0;                   // steps since it last resisted; -1: it has no columns in the fronts
         bool resists() const { return spring >= 0 ? pushes : equality || stop || active; }
         bool pushes = true;                            // false: a spring whose force does not depend on the coordinates
     };
@@ -501,6 +501,7 @@ class Articulated {
     const ExactBody* exact_ = nullptr;  // while `factorise_exactly` works
     std::vector<Eight> carried_;        // wrench carried by each node, about origin_; of `factorise_exactly`
     bool redundant_ = false;  // some ties are redundant: pivots of the last factors are as small as the regularisation
+    bool redundant_past_ = false;
     double decay_ = 0;         // fraction of the null-space part of multipliers that the next correction removes
     double gap_ = 0, soft_scale_ = 1;
 

@@ -184,7 +184,7 @@ bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Ve
             node.upart[k] += node.inverse(j, k) * load(u[j]);
         }
     }
-    std::vector<Eight> columns(uparts, uparts + 3 * chunks);
+    own_rows_.assign(uparts, uparts + 3 * chunks);
     for (int c = 0; c < chunks; ++c) {  // multiply by the inverse in place
         const Eight p[3] = {parts[c], parts[chunks + c], parts[2 * chunks + c]};
         const Eight q[3] = {uparts[c], uparts[chunks + c], uparts[2 * chunks + c]};
@@ -195,7 +195,7 @@ bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Ve
     }
     for (int k = 0; k < 3; ++k) {
         const Eight *part = parts + k * chunks, *upart = uparts + k * chunks;
-        const double* column = numbers(&columns[k * chunks]);
+        const double* column = numbers(&own_rows_[k * chunks]);
         for (int r = 0; r < 6; ++r) {
             A[r * wide] -= u[k][r] * node.part[k];
             B[r * wide] -= l[k][r] * node.upart[k];

@@ -224,8 +224,8 @@ bool Articulated::finish_in_world() {
 
 void Articulated::abandon() {
     contact_loads_.clear();
-    if (finished_) restore(kept_.data());
-    else restore_kept_state();
+    restore_kept_state();
+    restore(kept_.data());
     in_step_ = finished_ = false;
 }
 

@@ -83,12 +83,14 @@ template Eight Articulated::torque<false>(int, const Step&, Eight&) const;
 void Articulated::keep() {
     bool idle = false;
     for (Coupling& c : couplings_) {
+        c.idle_past = c.idle;
         if (c.idle >= 0) c.idle = c.resists() ? 0 : c.idle + 1;
         idle = idle || c.idle > most_idle;
     }
     if (idle) lay_out_couplings(most_idle);
     tie_kept_ = multiplier_;
     rho_kept_ = rho_;
+    redundant_past_ = redundant_;
     for (Lock& lock : locks_) lock.active_past = lock.active;
     for (Coupling& coupling : couplings_) coupling.active_past = coupling.active;
     for (Loop& loop : loops_) std::copy_n(loop.along, 3, loop.along_past);
@@ -113,6 +115,7 @@ bool Articulated::step(double h, int order) {
 void Articulated::restore_kept_state() {
     multiplier_ = tie_kept_;
     rho_ = rho_kept_;
+    redundant_ = redundant_past_;
     for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
     for (BallNode& node : balls_) {
         node.set_joint_rotation(node.rotation_past);
@@ -120,7 +123,14 @@ void Articulated::restore_kept_state() {
     }
     for (FlexibleNode& each : flexible_) each.eta = each.past.eta;
     for (Lock& lock : locks_) lock.active = lock.active_past;
-    for (Coupling& coupling : couplings_) coupling.active = coupling.active_past;
+    bool laid_out = true;
+    for (Coupling& c : couplings_) {
+        c.active = c.active_past;
+        c.value = c.past;
+        laid_out = laid_out && (c.idle < 0) == (c.idle_past < 0);
+        c.idle = c.idle_past;
+    }
+    if (!laid_out) lay_out_fronts();  // the same columns give the same rounding errors
     for (Loop& loop : loops_) std::copy_n(loop.along_past, 3, loop.along);
     forward();
 }
@@ -143,8 +153,8 @@ bool Articulated::update_limits(bool one) {
         if (one && changed) return;
         const int before = active;
         if (active != 0 && push * active < 0) active = 0;
-        else if (active == 0 && value > upper + rounding) active = 1;
-        else if (active == 0 && value < lower - rounding) active = -1;
+        else if (active == 0 && value > upper + limit_rounding) active = 1;
+        else if (active == 0 && value < lower - limit_rounding) active = -1;
         changed = changed || active != before;
     };
     for (Lock& lock : locks_) {
@@ -183,7 +193,7 @@ bool Articulated::predict(const Step& step) {
     origin_ = pose(std::min<int>(grounded_, nodes_.size() - 1)).p;
     for (const Lock& lock : locks_) {
         const Lock& first = locks_[lock_of_[lock.node]];
-        if (&first != &lock && (first.upper > lock.upper + rounding || first.upper < lock.lower - rounding)) return false;
+        if (&first != &lock && (first.upper > lock.upper + limit_rounding || first.upper < lock.lower - limit_rounding)) return false;
     }
     freeze_directions();
     const double trend = fresh_ || step.h != h_past_ ? 0.0 : second ? 0.5 : 1.0;

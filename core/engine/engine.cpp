@@ -105,7 +105,7 @@ void bind_engine(nb::module_& module) {
              [](Engine& e, const std::vector<int>& driven, const Doubles& targets) {
                  e.stepper->schedule(driven, doubles(targets));
              })
-        .def_prop_ro("participant", [](Engine& e) -> Participant* { return e.stepper.get(); },
+        .def_prop_ro("participant", [](Engine& e) -> Participant* { return &*e.stepper; },
                      nb::rv_policy::reference_internal)
         .def("record", &Engine::record)
         .def("stop_recording", [](Engine& e) { e.stepper->tape.reset(); })

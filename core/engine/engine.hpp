@@ -4,6 +4,7 @@
 #include <nanobind/ndarray.h>
 
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <tuple>
 
@@ -36,11 +37,15 @@ inline Array sixes(const std::vector<Vec6>& all) {
 class Engine {
    public:
     System system;
-    std::unique_ptr<Stepper> stepper;
+    // It stays where it is when `start` makes another one, because a World refers to it. Reading the system copies its state from it.
+    mutable std::optional<Stepper> stepper;
 
     explicit Engine(const ModelBuilder& described) : system(described.prepared()) {}
-    // A model with other numbers: stiffness or inertia. Not for time stepping.
-    void use(const ModelBuilder& changed) { system.use(changed.prepared()); }
+    // A model with other numbers: stiffness or inertia.
+    void use(const ModelBuilder& changed) {
+        if (stepper) throw std::logic_error("the passes of time steps keep the numbers of their model");
+        system.use(changed.prepared());
+    }
 
     // Closes loops with small gaps at the coordinates q, as `System::with_closed_loops`.
     void absorb_gaps(const Doubles& q, double below) {
@@ -281,7 +286,7 @@ class Engine {
     void start(double h, int order, double time, const Doubles& velocities, const Doubles& rates) {
         expect(velocities, 6 * system.model().mass.size());
         expect(rates, system.axes());
-        stepper = std::make_unique<Stepper>(system, h, order);
+        stepper.emplace(system, h, order);
         stepper->time = time;
         stepper->start(vectors<6>(velocities), doubles(rates));
     }

@@ -86,6 +86,8 @@ inline double Actuator::excess(const Actuation& by, double x, double speed, doub
     return gear * (f - by.contained - gear * (share[0] * x + share[1] * speed));
 }
 
+constexpr double limit_rounding = 1e-12;  // a limit is violated beyond it, rad or m
+
 struct Row {  // equality: of = its target (lower, at first); otherwise lower <= of <= upper
     Combination of;
     double lower = 0, upper = 0;

@@ -47,7 +47,8 @@ void System::set_stops(bool on) {
     stops = on;
 }
 
-// A row is active if its multiplier, corrected by the regularised error, pushes (augmented Lagrangian).
+// A row is active if its multiplier, corrected by the regularised error, pushes (augmented Lagrangian). A row without force becomes active
+// only beyond the rounding of its coordinates: at rest on a limit it would otherwise be met and left in turn.
 void System::fill_row(int r, bool tangent) {
     const Row& row = model_->rows[r];
     const double value = row.of.value(state.q);
@@ -63,10 +64,10 @@ void System::fill_row(int r, bool tangent) {
     } else if (row.equality) {
         active_[r] = 1;
         row_error_[r] = value - targets[r];
-    } else if (mu + stiff * (value - row.upper) > 0) {
+    } else if (mu + stiff * (value - row.upper - (mu > 0 ? 0 : limit_rounding)) > 0) {
         active_[r] = 1;
         row_error_[r] = value - row.upper;
-    } else if (mu + stiff * (value - row.lower) < 0) {
+    } else if (mu + stiff * (value - row.lower + (mu < 0 ? 0 : limit_rounding)) < 0) {
         active_[r] = -1;
         row_error_[r] = value - row.lower;
     } else {

@@ -188,7 +188,10 @@ bool Stepper::solve_with_stops(double h) {
     }
     system_.set_stops(false);
     kept_.state.mu = exact;
-    if (!done) system_.state.mu = exact;
+    if (!done) {
+        system_.state.mu = exact;
+        system_.set_active(kept_.active);
+    }
     softened += done;
     return done;
 }

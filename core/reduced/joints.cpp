@@ -33,6 +33,8 @@ void Joints::follow(const Vector& y, const std::vector<Pose>& tips, int correcti
     increments_ += offset;
     move_by_increments();
     double smallest = INFINITY, damping = 1;
+    best_ = q_;
+    last_.setZero();
     for (int k = 0;; ++k) {
         const double size = measure(tips, k == corrections);
         if (size < smallest) {
@@ -45,7 +47,7 @@ void Joints::follow(const Vector& y, const std::vector<Pose>& tips, int correcti
             damping = 1;
         } else {  // the error grew: return to the best iterate and halve the correction
             q_ = best_;
-            if (k == corrections) break;
+            if (k == corrections || !std::isfinite(smallest)) break;
             damping /= 2;
         }
         increments_ = damping * last_;

@@ -312,6 +312,17 @@ def test_a_load_that_is_too_large_raises():
     assert np.isfinite(sim.displacement).all()
 
 
+@pytest.mark.parametrize("mech", [supple.library.ladder(4), supple.library.robot_arm()], ids=lambda mech: mech.name)
+def test_links_by_joints_that_cannot_follow_raise(mech):
+    sim = supple.ReducedSimulation(supple.reduce(mech, ["tip"]), 1e-3, reconstruction="joints")
+    sim.apply("tip", [1e100, 1e100, -1e100, 1e100, 0, 0])
+    with pytest.raises(supple.ConvergenceError, match="radii from its pose in the model"):
+        sim.step(3)
+    for show in (lambda: sim.poses, lambda: sim.gaps):
+        with pytest.raises(supple.ConvergenceError, match="too far from the pose of the model"):
+            show()
+
+
 # odd mechanisms
 
 

@@ -283,6 +283,16 @@ def test_a_parent_called_world_needs_no_link(tmp_path: Path) -> None:
         load_quietly(write(tmp_path, twice))
 
 
+@pytest.mark.parametrize("kind", ["fixed", "continuous"])
+@pytest.mark.parametrize("ends", [("-1", "1"), ("", ""), ("nan", "0")])
+def test_left_over_limits_are_ignored(tmp_path: Path, kind: str, ends: tuple[str, str]) -> None:
+    limit = '<limit lower="{}" upper="{}" effort="3" velocity="2"/>'.format(*ends)
+    text = robot('<link name="b"/>', f'<link name="a">{inertial()}</link>', joint("j", kind, "b", "a", limit))
+    mech = load_quietly(write(tmp_path, text))
+    assert not np.isfinite(mech.joint("j").limits).any()
+    assert "limits of joint" not in reported(mech)
+
+
 def test_elements_for_other_programs_are_reported(tmp_path: Path) -> None:
     others = '<transmission name="t"/><gazebo/><gazebo reference="base"/></robot>'
     text = ARM.replace("<dynamics", '<calibration rising="0"/><dynamics').replace("</robot>", others)

@@ -506,6 +506,34 @@ def test_motors_run_in_a_world():
     np.testing.assert_allclose(world.force_on("cargo"), [0, 0, 3 * 9.81], rtol=1e-5)
 
 
+def test_joints_that_are_placed_in_a_world_move_on_from_there():
+    """`set_q` begins a new history, with which the world goes on."""
+    mech = supple.library.robot_arm()
+    alone, inside = supple.Simulation(mech, 1e-3), supple.Simulation(mech, 1e-3)
+    world = supple.World()
+    world.add(inside, "arm")
+    for sim, step, place in ((alone, alone.step, alone.set_q), (inside, world.step, inside.set_q)):
+        sim.apply("tip", [0, 20, 10, 0, 0, 0])
+        step(5)
+        place({"hinge_3": 0.3})
+        step(5)
+    np.testing.assert_allclose(inside.poses.array, alone.poses.array, rtol=0, atol=1e-10)
+    assert world.time == pytest.approx(inside.time) == pytest.approx(0.01)
+
+
+def test_a_linear_model_grows_into_a_blend_in_a_world():
+    mech = supple.library.robot_arm()
+    sim, world = supple.ReducedSimulation(supple.reduce(mech, ["tip"]), 1e-3), supple.World()
+    world.add(sim, "arm")
+    sim.apply("tip", [0, 30, 0, 0, 0, 0])
+    world.step(100)
+    sim.grow()
+    before = sim.poses["tip"]
+    world.step(100)
+    assert sim.time == pytest.approx(world.time) == pytest.approx(0.2)
+    assert np.abs(sim.poses["tip"] - before).max() > 1e-6
+
+
 def test_a_failed_step_of_the_engine_leaves_the_world_unchanged():
     world = supple.World()
     sim = moving("full", arm())

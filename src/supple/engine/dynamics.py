@@ -271,7 +271,6 @@ class Simulation(Recordable):
             driven, ahead = self._targets(min(STEPS_AT_ONCE, n - first))
             done = self._core.step(driven, ahead, len(ahead))
             self.reached(ahead, done)
-            self.warn_of_softened_limits()
             if self.mechanism.flexible:
                 warn_beyond_range(self.mechanism.flexible, self.coordinates, self._beyond_range)
             if done < len(ahead):
@@ -281,7 +280,7 @@ class Simulation(Recordable):
                     time=self.time,
                 )
 
-    def warn_of_softened_limits(self) -> None:
+    def _warn_of_softened_limits(self) -> None:
         """Warns once if limits gave way in steps that have no solution with exact ones."""
         if self._softened or not self._core.softened:
             return
@@ -347,6 +346,7 @@ class Simulation(Recordable):
         """Records that `done` of the planned time steps succeeded."""
         if done:
             self._eqs.targets |= dict(zip(self._motors, targets[done - 1].tolist(), strict=True))
+        self._warn_of_softened_limits()
 
     # state and forces
 

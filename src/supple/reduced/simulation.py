@@ -392,7 +392,7 @@ class ReducedSimulation(Recordable):
         motion, mech = self._motion, self.mechanism
         far = motion.core.update()
         amplitudes = amplitudes_in(mech, motion.coordinates) if mech.flexible else None
-        poses = Poses(mech, motion.link_poses.copy(), amplitudes, False)
+        poses = Poses(mech, self._finite(motion.link_poses.copy()), amplitudes, False)
         if far > 1.1 * self._watched and not self._warned and self.reconstruction == "twist":
             self._watched = far  # next check when it has moved a tenth further
             self._warn_out_of_range(poses)
@@ -445,8 +445,19 @@ class ReducedSimulation(Recordable):
     @property
     def gaps(self) -> Array:
         """(e + loops, 6), with `reconstruction="joints"`: twists from the reconstructed end effectors to the
-        model's, then the gaps of the loops."""
-        return self._motion.gaps
+        model's, then the gaps of the loops; m and rad, in the frames of the end effectors and of the loops' joints.
+        (0, 6) for links by twists."""
+        return self._finite(self._motion.gaps)
+
+    def _finite(self, links: Array) -> Array:
+        """Raises `ConvergenceError` unless what was computed of the links is finite."""
+        if np.isfinite(links).all():
+            return links
+        raise ConvergenceError(
+            f"at t = {self.time:g} s the links of '{self.mechanism.name}' cannot be shown: its end effectors are too "
+            "far from the pose of the model; use smaller loads or supple.Simulation",
+            time=self.time,
+        )
 
     def _warn_out_of_range(self, poses: Poses) -> None:
         apart = separation(self.mechanism, poses.array, self._motion.coordinates).total

@@ -15,7 +15,7 @@ from supple import _core
 from supple.contact.colliders import CONTACT, Collider, Records, collider
 from supple.contact.pads import Pad, Touch
 from supple.engine.assembly import one_or_more_targets
-from supple.engine.dynamics import STEPS_AT_ONCE, Simulation, check_count, positive_seconds
+from supple.engine.dynamics import STEPS_AT_ONCE, check_count, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning, StartWarning, listed
 from supple.mechanism import WORLD, Body, Mechanism, Mesh, Poses, Shape
 from supple.mechanism.mechanism import STANDARD_GRAVITY
@@ -450,6 +450,8 @@ class World:
             self._check_overlap()
         mechanisms = list(self._mechanisms.values())
         limiting = [sim for sim in mechanisms if sim.limits_forces]
+        for name, sim in self._mechanisms.items():  # `grow` of a linear model replaces what the core steps
+            self._core.set_participant(self._participants.index(name), sim.participant)
         plans = [sim.plan(n) for sim in mechanisms]
         done, outcome = 0, 0
         try:
@@ -461,9 +463,6 @@ class World:
         finally:
             for sim, plan in zip(mechanisms, plans, strict=True):
                 sim.reached(plan, done)
-        for sim in mechanisms:
-            if isinstance(sim, Simulation):
-                sim.warn_of_softened_limits()
         if done < n:
             failed = self._core.failed_participant
             name = f"'{self._participants[failed]}' " if failed >= 0 else ""

@@ -315,9 +315,11 @@ class _Reader:
     def _limits(self, given: _JointElement) -> Array:
         unlimited = np.array([-np.inf, np.inf])
         limit = given.element.find("limit")
+        if given.kind in ("fixed", "continuous"):  # files often keep limits of such joints that mean nothing
+            return unlimited
         if given.kind not in ("revolute", "prismatic"):
             ends = [] if limit is None else [number(limit, key, 0.0, infinite=True) for key in ("lower", "upper")]
-            if given.kind not in ONE_AXIS and any(ends):
+            if any(ends):
                 self.report.add("limits of joint", given.name, f"a {given.kind} joint takes none; left out")
             return unlimited
         attributes = {} if limit is None else limit.attributes
