@@ -103,7 +103,7 @@ void Adjoint::solve_transposed(const Gradient& g, const double* by_multipliers) 
         if (passes_->nodes_[i].size == 1) one_.turn[i] = -g.q[passes_->nodes_[i].axis];
     for (std::size_t k = 0; k < passes_->balls_.size(); ++k) {
         const Articulated::BallNode& node = passes_->balls_[k];
-        Eigen::Map<Vec3>(one_.ball.data() + 3 * k) = -node.torque_from_axes(Vec3(&g.q[node.axis]));
+        Eigen::Map<Vec3>(one_.ball.data() + 3 * k) = -node.from_joint(Vec3(&g.q[node.axis]));
     }
     for (std::size_t k = 0; k < passes_->loops_.size(); ++k) {
         const Articulated::Loop& loop = passes_->loops_[k];
@@ -132,7 +132,7 @@ void Adjoint::solve_transposed(const Gradient& g, const double* by_multipliers) 
         if (passes_->nodes_[i].size == 1) z_axes_[passes_->nodes_[i].axis] = one_.turn[i];
     for (std::size_t k = 0; k < passes_->balls_.size(); ++k) {
         const Articulated::BallNode& node = passes_->balls_[k];
-        Eigen::Map<Vec3>(z_axes_.data() + node.axis) = node.increment_of_axes(Vec3(&one_.ball[3 * k]));
+        Eigen::Map<Vec3>(z_axes_.data() + node.axis) = node.to_joint(Vec3(&one_.ball[3 * k]));
     }
     for (std::size_t k = 0; k < passes_->loops_.size(); ++k) {
         const Articulated::Loop& loop = passes_->loops_[k];

@@ -122,7 +122,7 @@ void Adjoint::solve_forward() {
     for (std::size_t k = 0; k < passes.balls_.size(); ++k) {
         const Articulated::BallNode& node = passes.balls_[k];
         for (int column = 0; column < width; ++column) {
-            const Vec3 torque = node.torque_from_axes({axes_[node.axis][column], axes_[node.axis + 1][column], axes_[node.axis + 2][column]});
+            const Vec3 torque = node.from_joint({axes_[node.axis][column], axes_[node.axis + 1][column], axes_[node.axis + 2][column]});
             for (int n = 0; n < 3; ++n) eight_.ball[3 * k + n][column] = -torque[n];
         }
     }
@@ -154,7 +154,7 @@ void Adjoint::solve_forward() {
         const Articulated::BallNode& node = passes.balls_[k];
         for (int column = 0; column < width; ++column) {
             const Eight* from = &eight_.ball[3 * k];
-            const Vec3 step = node.increment_of_axes({from[0][column], from[1][column], from[2][column]});
+            const Vec3 step = node.to_joint({from[0][column], from[1][column], from[2][column]});
             for (int n = 0; n < 3; ++n) axes_[node.axis + n][column] = step[n];
         }
     }

@@ -19,8 +19,8 @@
 // A flexible body has a node for its amplitudes beyond the node of its body frame, and its interfaces are nodes beyond that one:
 // see articulated_flexible.cpp.
 //
-// The passes serve time steps of a Simulation, alone and in a World with contact, and those of a condensed model
-// (condensed_passes.cpp). Statics, modes, linear models, and time steps that the passes cannot solve use the sparse
+// The passes serve time steps of a Simulation, alone and in a World with contact, those of a condensed model
+// (condensed_passes.cpp), inverse dynamics (inverse_dynamics.cpp) and links by joints (reduced/joints.cpp). Statics, modes, linear models, and time steps that the passes cannot solve use the sparse
 // factorisation of System, and so do the derivatives of recorded steps with flexible bodies.
 #pragma once
 
@@ -184,8 +184,8 @@ class Articulated {
         Vec3 step;
 
         // Torques and increments of the joint as it is described, from and to those of the node.
-        Vec3 torque_from_axes(const Vec3& torque) const { return sign > 0 ? torque : Vec3(-(rotation.transpose() * torque)); }
-        Vec3 increment_of_axes(const Vec3& step) const { return sign > 0 ? step : Vec3(-(rotation * step)); }
+        Vec3 from_joint(const Vec3& of_joint) const { return sign > 0 ? of_joint : Vec3(-(rotation.transpose() * of_joint)); }
+        Vec3 to_joint(const Vec3& of_node) const { return sign > 0 ? of_node : Vec3(-(rotation * of_node)); }
         // Makes the product of many rotations orthogonal again, to rounding.
         void settle() { rotation = rotation * (1.5 * Mat3::Identity() - 0.5 * rotation.transpose() * rotation); }
         Mat3 joint_rotation() const { return sign > 0 ? rotation : Mat3(rotation.transpose()); }

@@ -16,7 +16,7 @@ using namespace supple;
 
 void bind_engine(nb::module_& module) {
     nb::class_<InverseDynamics>(module, "InverseDynamics")
-        .def("__init__", [](InverseDynamics* self, const Engine& e) { new (self) InverseDynamics(e.system.model()); })
+        .def("__init__", [](InverseDynamics* self, const Engine& e) { new (self) InverseDynamics(e.system); }, nb::keep_alive<1, 2>())
         .def("torques", [](InverseDynamics& self, const Doubles& q, const Doubles& rates, const Doubles& accelerations, const Doubles& gravity,
                            const std::vector<int>& body, const Doubles& points, const Doubles& wrenches, const std::vector<bool>& world) {
             for (const Doubles* each : {&q, &rates, &accelerations}) expect(*each, self.size());

@@ -1,160 +1,163 @@
 #include "engine/inverse_dynamics.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "engine/articulated_lanes.hpp"
 
 namespace supple {
 
-InverseDynamics::InverseDynamics(const Model& m) {
-    const int nb = m.bodies();
-    std::vector<int> holder(nb, -1), column(m.joints.size(), -1);
-    for (std::size_t j = 0; j < m.joints.size(); ++j) {
-        if (m.joints[j].outer < 0) continue;
-        holder[m.joints[j].outer] = static_cast<int>(j);
-        column[j] = size_;
-        size_ += m.joints[j].count;
-    }
-    body_node_.assign(nb, -1);
-    body_in_node_.resize(nb);
-    for (int b : m.order) {
-        const int j = holder[b];
-        const Joint& joint = m.joints[j];
-        const bool along = joint.child == b;
-        const int inner = along ? joint.parent : joint.child;
-        Pose lead = inner < 0 ? Pose{} : body_in_node_[inner];
-        int last = inner < 0 ? -1 : body_node_[inner];
-        const JointNodes parts = joint_nodes(m, joint, along);
-        const bool shares_node = joint.count == 0 && inner >= 0;
-        for (const JointNode& part : parts.nodes) {
-            if (shares_node) break;
-            Node node{part, last};
-            node.frame = lead * part.frame;
-            if (part.size) node.column = column[j] + part.axis - joint.first;
-            for (int i = 0; i < part.size; ++i) node.armature[i] = m.armature[part.axis + i];
-            lead = Pose{};
-            last = static_cast<int>(nodes_.size());
-            ball_of_.push_back(part.size == 3 ? static_cast<int>(balls_.size()) : -1);
-            if (part.size == 3) balls_.emplace_back();
-            nodes_.push_back(node);
-        }
-        const Pose& in = body_in_node_[b] = shares_node ? lead * parts.nodes[0].frame * parts.outer_body : parts.outer_body;
-        body_node_[b] = last;
-        Node& node = nodes_[last];
-        const Vec3 centre = in.act(m.centre[b]);
-        const Mat3 c = skew(centre);
-        node.mass += m.mass[b];
-        node.moment += m.mass[b] * centre;
-        node.inertia += in.R * m.inertia[b] * in.R.transpose() - m.mass[b] * c * c;
-    }
-    for (auto* each : {&angle_, &sine_, &cosine_}) each->assign((nodes_.size() + width - 1) / width * width, 0.0);
+namespace {
+// Rows of six numbers, one for each of eight nodes, and back.
+SUPPLE_INLINE void to_rows(const Six& all, Eight rows[8]) {
+    const Three &v = all.linear, &w = all.angular;
+    const Eight columns[8] = {v.x, v.y, v.z, w.x, w.y, w.z, every(0.0), every(0.0)};
+    std::copy_n(columns, 8, rows);
+    transpose(rows);
 }
+SUPPLE_INLINE Six from_rows(Eight rows[8]) {
+    transpose(rows);
+    return {three(rows), three(rows + 3)};
+}
+SUPPLE_INLINE void put(Six& to, int lane, const Vec3& linear, const Vec3& angular) {
+    put(to.linear, lane, linear);
+    put(to.angular, lane, angular);
+}
+SUPPLE_INLINE void split(const Six& six, Eight* to) {
+    const Eight all[6] = {six.linear.x, six.linear.y, six.linear.z, six.angular.x, six.angular.y, six.angular.z};
+    std::copy_n(all, 6, to);
+}
+}  // namespace
 
-// Rotation, angular velocity and acceleration of a ball joint: w = Jr(r) r', w' = Jr r'' + d(Jr r')/dr r'. Where the tree passes the joint
-// from its child to its parent, the node's rotation is the inverse, and w and w' become -R w and -R w'.
-void InverseDynamics::move_ball(Node& node, const double* q, const double* rates, const double* accelerations) {
-    Ball& ball = balls_[ball_of_[&node - nodes_.data()]];
-    const Vec3 r(q), rate(rates), acceleration(accelerations);
-    ball.rotation = so3_exp(r);
-    ball.jacobian = so3_right_jacobian(r);
-    ball.acceleration = ball.jacobian * acceleration + so3_right_jacobian_directional(r, rate) * rate;
-    Vec3 spin = ball.jacobian * rate, turning = ball.acceleration;
-    if (node.sign < 0) {
-        spin = -(ball.rotation * spin);
-        turning = -(ball.rotation * turning);
+InverseDynamics::InverseDynamics(const System& system) : Articulated(system, Use::poses) {
+    const Model& model = system.model();
+    std::vector<int> column(system.axes(), -1);
+    for (const Joint& joint : model.joints)
+        for (int a = joint.first; joint.outer >= 0 && a < joint.first + joint.count; ++a) column[a] = size_++;
+    moving_.resize(blocks_);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        if (nodes_[i].size != 1) continue;
+        singles_.emplace_back(static_cast<int>(i), column[nodes_[i].axis]);
+        moving_[i / width].armature[i % width] = model.armature[nodes_[i].axis];
     }
-    node.linear_rate += node.linear.cross(spin);
-    node.angular_rate += turning + node.angular.cross(spin);
-    node.angular += spin;
+    for (const BallNode& node : balls_) rotations_.emplace_back().column = column[node.axis];
+    twist_.resize(nodes_.size());
+    acceleration_.resize(nodes_.size());
 }
 
 void InverseDynamics::compute(const double* q, const double* rates, const double* accelerations, const Vec3& gravity,
                               const std::vector<Load>& loads, double* torques) {
-    const Vec3 zero = Vec3::Zero(), lifted = -gravity;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) angle_[i] = nodes_[i].turns != 0 ? q[nodes_[i].column] : 0.0;
-    for (std::size_t i = 0; i < nodes_.size(); i += width) {
-        Eight sine, cosine;
-        sine_cosine(load(&angle_[i]), sine, cosine);
-        store(&sine_[i], sine);
-        store(&cosine_[i], cosine);
+    for (const auto& [node, column] : singles_) {
+        const int b = node / width, l = node % width;
+        present_[b].q[l] = q[column];
+        moving_[b].rate[l] = rates[column];
+        moving_[b].acceleration[l] = accelerations[column];
     }
-    for (Node& node : nodes_) {
-        const Node* parent = node.parent < 0 ? nullptr : &nodes_[node.parent];
-        const Vec3 &w = parent ? parent->angular : zero, &a = parent ? parent->linear_rate : lifted;
-        const Vec3 &v = parent ? parent->linear : zero, &alpha = parent ? parent->angular_rate : zero;
-        node.p = node.frame.p;
-        if (node.size == 1) {
-            const double x = q[node.column], rate = rates[node.column];
-            const std::size_t i = &node - nodes_.data();
-            const double s = sine_[i], c = cosine_[i];
-            node.R.col(0) = c * node.frame.R.col(0) + s * node.frame.R.col(1);
-            node.R.col(1) = c * node.frame.R.col(1) - s * node.frame.R.col(0);
-            node.R.col(2) = node.frame.R.col(2);
-            node.p += (node.slides * x) * node.frame.R.col(2);
-            node.linear.noalias() = node.R.transpose() * (v + w.cross(node.p));
-            node.angular.noalias() = node.R.transpose() * w;
-            node.linear_rate.noalias() = node.R.transpose() * (a + alpha.cross(node.p));
-            node.angular_rate.noalias() = node.R.transpose() * alpha;
-            // + S q'' + v x S q' with S along z
-            const double turn = node.turns * rate, slide = node.slides * rate, acceleration = accelerations[node.column];
-            node.linear_rate += Vec3(node.linear[1] * turn + node.angular[1] * slide, -node.linear[0] * turn - node.angular[0] * slide,
-                                     node.slides * acceleration);
-            node.angular_rate += Vec3(node.angular[1] * turn, -node.angular[0] * turn, node.turns * acceleration);
-            node.linear[2] += slide;
-            node.angular[2] += turn;
-        } else {
-            if (node.size == 3) {
-                const Mat3 turned = so3_exp(node.sign * Vec3(q + node.column));
-                node.R.noalias() = node.frame.R * turned;
-            } else {
-                node.R = node.frame.R;
+    for (std::size_t i = 0; i < balls_.size(); ++i) balls_[i].set_joint_rotation(so3_exp(Vec3(q + rotations_[i].column)));
+    forward();
+    origin_ = pose(std::min<int>(grounded_, nodes_.size() - 1)).p;
+    // w = Jr(r) r', w' = Jr r'' + d(Jr r')/dr r' in the axes of the joint's child
+    for (std::size_t i = 0; i < balls_.size(); ++i) {
+        Ball& ball = rotations_[i];
+        const Vec3 r(q + ball.column), rate(rates + ball.column), acceleration(accelerations + ball.column);
+        ball.jacobian = so3_right_jacobian(r);
+        ball.acceleration = ball.jacobian * acceleration + so3_right_jacobian_directional(r, rate) * rate;
+        const Mat3 R = pose(balls_[i].node).R;
+        ball.spin = R * balls_[i].from_joint(ball.jacobian * rate);
+        ball.turning = R * balls_[i].from_joint(ball.acceleration);
+    }
+    outward(gravity);
+    for (const Load& load : loads) {
+        const int node = body_node_[load.body];
+        const Pose H = body_pose(load.body);
+        const Mat3 R = load.world ? Mat3::Identity() : H.R;
+        const Vec3 force = R * load.wrench.head<3>(), moment = R * load.wrench.tail<3>() + (H.act(load.point) - origin_).cross(force);
+        for (int k = 0; k < 3; ++k) {
+            moving_[node / width].wrench[k][node % width] -= force[k];
+            moving_[node / width].wrench[3 + k][node % width] -= moment[k];
+        }
+    }
+    inward(torques);
+}
+
+// Twists and accelerations of all nodes, and the wrenches that move their bodies.
+void InverseDynamics::outward(const Vec3& gravity) {
+    const int n = static_cast<int>(nodes_.size());
+    const Eight at_rest = every(0.0), lifted = {-gravity[0], -gravity[1], -gravity[2], 0, 0, 0, 0, 0};
+    Eight v = at_rest, a = lifted;
+    for (int b = grounded_ / width; b < blocks_; ++b) {
+        const Fixed& fixed = fixed_[b];
+        const Present& now = present_[b];
+        Moving& moving = moving_[b];
+        const Turn R = {three(now.R), three(now.R + 3), three(now.R + 6)};
+        const Three p = three(now.p) - every(origin_);
+        const Six screw = {fixed.turns * cross(p, R.z) + fixed.slides * R.z, fixed.turns * R.z};
+        split(screw, moving.screw);
+        Six own = moving.rate * screw, more = moving.acceleration * screw;  // of the node in its parent
+        const int first = std::max(grounded_ - width * b, 0), end = std::min(width, n - width * b);
+        for (int l = first; l < end && !balls_.empty(); ++l) {
+            if (!(flags_[width * b + l] & ball)) continue;
+            const Ball& each = rotations_[ball_of_[width * b + l]];
+            put(own, l, get(p, l).cross(each.spin), each.spin);
+            put(more, l, get(p, l).cross(each.turning), each.turning);
+        }
+        auto follow = [&](Eight rows[8], Eight& carried, std::vector<Eight>& kept, const Eight& world) {
+            for (int l = 0; l < width; ++l) {
+                const int i = width * b + l;
+                if (l < first || l >= end || based_[i]) carried = world;
+                else if (flags_[i] & branches) carried = kept[nodes_[i].parent];
+                if (l >= first && l < end) carried += rows[l];
+                rows[l] = carried;
+                if (l < end && flags_[i] & joins) kept[i] = carried;
             }
-            node.linear.noalias() = node.R.transpose() * (v + w.cross(node.p));
-            node.angular.noalias() = node.R.transpose() * w;
-            node.linear_rate.noalias() = node.R.transpose() * (a + alpha.cross(node.p));
-            node.angular_rate.noalias() = node.R.transpose() * alpha;
-            if (node.size == 3) move_ball(node, q + node.column, rates + node.column, accelerations + node.column);
-        }
-        const Vec3 momentum = node.mass * node.linear + node.angular.cross(node.moment);
-        const Vec3 spin = node.inertia * node.angular + node.moment.cross(node.linear);
-        node.force = node.mass * node.linear_rate + node.angular_rate.cross(node.moment) + node.angular.cross(momentum);
-        node.torque = node.inertia * node.angular_rate + node.moment.cross(node.linear_rate) + node.angular.cross(spin) + node.linear.cross(momentum);
-    }
-    if (!loads.empty()) add_loads(loads);
-    for (std::size_t i = nodes_.size(); i-- > 0;) {
-        const Node& node = nodes_[i];
-        if (node.size == 1) {
-            torques[node.column] = node.slides * node.force[2] + node.turns * node.torque[2] + node.armature[0] * accelerations[node.column];
-        } else if (node.size == 3) {
-            const Ball& ball = balls_[ball_of_[i]];
-            Vec3 torque = node.sign < 0 ? Vec3(-(ball.rotation.transpose() * node.torque)) : node.torque;
-            for (int k = 0; k < 3; ++k) torque[k] += node.armature[k] * ball.acceleration[k];
-            Eigen::Map<Vec3>(torques + node.column) = ball.jacobian.transpose() * torque;
-        }
-        if (node.parent < 0) continue;
-        Node& parent = nodes_[node.parent];
-        const Vec3 force = node.R * node.force;
-        parent.force += force;
-        parent.torque += node.R * node.torque + node.p.cross(force);
+        };
+        Eight rows[8];
+        to_rows(own, rows);
+        follow(rows, v, twist_, at_rest);
+        const Six twist = from_rows(rows);
+        to_rows(more + bracket(twist, own), rows);
+        follow(rows, a, acceleration_, lifted);
+        const Six acceleration = from_rows(rows);
+        // Newton's and Euler's equations about the centre of mass
+        const Three &w = twist.angular, &turning = acceleration.angular, c = R * three(fixed.centre) + p;
+        const Three force = fixed.mass * (acceleration.linear + cross(turning, c) + cross(w, twist.linear + cross(w, c)));
+        const Three spun = R * times_inertia(fixed.inertia, product_transposed(R, w));
+        const Three torque = R * times_inertia(fixed.inertia, product_transposed(R, turning)) + cross(w, spun);
+        split({force, cross(c, force) + torque}, moving.wrench);
     }
 }
 
-// Subtracts the loads from the wrenches of the bodies' nodes.
-void InverseDynamics::add_loads(const std::vector<Load>& loads) {
-    for (const Load& load : loads) {
-        const int at = body_node_[load.body];
-        Node& node = nodes_[at];
-        const Pose& in = body_in_node_[load.body];
-        Vec3 force = in.R * load.wrench.head<3>(), torque = in.R * load.wrench.tail<3>();
-        if (load.world) {
-            Mat3 R = Mat3::Identity();  // from the node to the world
-            for (int i = at; i >= 0; i = nodes_[i].parent) R = nodes_[i].R * R;
-            force = R.transpose() * load.wrench.head<3>();
-            torque = R.transpose() * load.wrench.tail<3>();
+void InverseDynamics::inward(double* torques) {
+    for (int i : joined_) summed_[i].W = every(0.0);
+    Eight W = every(0.0);
+    alignas(64) double along[width];
+    std::size_t single = singles_.size();
+    for (int b = blocks_ - 1; b >= grounded_ / width; --b) {
+        Moving& moving = moving_[b];
+        Eight rows[8];
+        to_rows({three(moving.wrench), three(moving.wrench + 3)}, rows);
+        for (int l = std::min(width, static_cast<int>(nodes_.size()) - width * b) - 1; l >= 0; --l) {
+            const int i = width * b + l;
+            if (!(flags_[i] & chained)) W = every(0.0);
+            if (flags_[i] & joins) W += summed_[i].W;
+            W += rows[l];
+            rows[l] = W;
+            if (flags_[i] & branches) summed_[nodes_[i].parent].W += W;
         }
-        node.force -= force;
-        node.torque -= torque + in.act(load.point).cross(force);
+        const Six carried = from_rows(rows), screw = {three(moving.screw), three(moving.screw + 3)};
+        store(along, dot(screw, carried) + moving.armature * moving.acceleration);
+        for (; single > 0 && singles_[single - 1].first >= width * b; --single)
+            torques[singles_[single - 1].second] = along[singles_[single - 1].first % width];
+        for (std::size_t k = 0; k < balls_.size(); ++k) {
+            const BallNode& node = balls_[k];
+            if (node.node / width != b) continue;
+            const Ball& ball = rotations_[k];
+            const Pose H = pose(node.node);
+            const Vec6 wrench = get(carried, node.node % width);
+            const Vec3 moment = H.R.transpose() * (wrench.tail<3>() - (H.p - origin_).cross(wrench.head<3>()));
+            Vec3 torque = node.to_joint(moment);
+            for (int i = 0; i < 3; ++i) torque[i] += system_->model().armature[node.axis + i] * ball.acceleration[i];
+            Eigen::Map<Vec3>(torques + ball.column) = ball.jacobian.transpose() * torque;
+        }
     }
 }
 

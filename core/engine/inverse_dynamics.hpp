@@ -1,23 +1,23 @@
-// Inverse dynamics of the spanning tree: the generalised forces for given coordinates, rates and accelerations, by an outward pass
-// (twists and accelerations) and an inward pass (wrenches). Recursive Newton-Euler algorithm, in the frames of the joints.
+// Inverse dynamics of the spanning tree: the generalised forces for given coordinates, rates and accelerations, by the engine's passes
+// over its nodes (articulated.hpp): poses, twists and accelerations outward, wrenches inward. Recursive Newton-Euler algorithm.
 //
-// A node turns and slides about the z axis of its frame (a hinge, slide or screw), is a ball joint, or is rigid; the last node of a joint
-// carries the joint's outer body. With X the motion transform from the parent node to the node and S the joint's axis,
-//     v = X v_parent + S q',   a = X a_parent + S q'' + v x S q',   a_world = -gravity
-//     f = I a + v x* (I v) - w + (wrenches of the nodes beyond),    torque = S . f + armature q''
-// where I is the body's inertia and w the load on it. Springs and dampers are not included.
+// All twists v, accelerations a and wrenches f are in world axes about one point. With the screw s of a coordinate
+//     v = v_parent + s q',   a = a_parent + s q'' + v x s q',   a_world = -gravity
+//     f = I a + v x* (I v) - w + (wrenches of the nodes beyond),    torque = s . f + armature q''
+// where I is the body's inertia, w the load on it, x the bracket of twists and x* that of a twist and a momentum. Springs and dampers are
+// not included.
 #pragma once
 
+#include <utility>
 #include <vector>
 
-#include "engine/joint_nodes.hpp"
-#include "engine/system.hpp"
+#include "engine/articulated.hpp"
 
 namespace supple {
 
-class InverseDynamics {
+class InverseDynamics : private Articulated {
    public:
-    explicit InverseDynamics(const Model& model);
+    explicit InverseDynamics(const System& system);
 
     int size() const { return size_; }  // coordinates of the spanning tree
     // q, its first and second time derivative, and the torques: in the order of the tree's joints in the description.
@@ -25,32 +25,24 @@ class InverseDynamics {
                  double* torques);
 
    private:
-    struct Node : JointNode {                    // its frame is in the parent node
-        int parent = -1, column = -1;            // column: first coordinate, among those of the tree
-        double mass = 0;
-        Vec3 moment = Vec3::Zero();              // mass times centre
-        Mat3 inertia = Mat3::Zero();             // about the node's origin
-        double armature[3] = {0, 0, 0};
-        // of the last call
-        Mat3 R = Mat3::Identity();               // from the node to its parent
-        Vec3 p = Vec3::Zero();
-        Vec3 linear{}, angular{}, linear_rate{}, angular_rate{}, force{}, torque{};
+    struct Moving {  // eight nodes: motion along their coordinates
+        Eight rate = every(0.0), acceleration = every(0.0), armature = every(0.0);
+        Eight screw[6], wrench[6];
     };
     struct Ball {
-        Mat3 jacobian, rotation;                 // right Jacobian of the rotation vector
-        Vec3 acceleration;                       // of the joint's increments
+        int column = 0;
+        Mat3 jacobian;                 // right Jacobian of the rotation vector
+        Vec3 spin, turning;            // world axes, of the node in its parent; turning: without the motion of its axes
+        Vec3 acceleration;             // of the joint's increments
     };
-
-    void move_ball(Node& node, const double* q, const double* rates, const double* accelerations);
-    void add_loads(const std::vector<Load>& loads);
+    void outward(const Vec3& gravity);
+    void inward(double* torques);
 
     int size_ = 0;
-    std::vector<Node> nodes_;
-    std::vector<int> body_node_;
-    std::vector<Pose> body_in_node_;
-    std::vector<Ball> balls_;
-    std::vector<int> ball_of_;                   // per node
-    std::vector<double> angle_, sine_, cosine_;  // per node, a multiple of eight
+    std::vector<std::pair<int, int>> singles_;  // node and column of each single coordinate
+    std::vector<Ball> rotations_;               // of `balls_`
+    std::vector<Moving> moving_;                // per block
+    std::vector<Eight> twist_, acceleration_;   // of nodes with several children
 };
 
 }  // namespace supple
