@@ -294,21 +294,21 @@ class Articulated {
     };
 
     // building
-    std::vector<int> choose_tree(const System& system) const;
-    int rows_of(const System& system, int joint) const;
-    void find_bushings(const System& system);
-    std::vector<char> find_single_nodes(const System& system, const std::vector<int>& holder) const;
+    std::vector<int> choose_tree(const Model& model) const;
+    int rows_of(const Model& model, int joint) const;
+    void find_bushings(const Model& model);
+    std::vector<char> find_single_nodes(const Model& model, const std::vector<int>& holder) const;
     // Whether the tree passes a joint from its parent to its child.
     bool held_along(int joint) const {
         const int child = system_->model().joints[joint].child;
         return child >= 0 && held_by_[child] == joint;
     }
-    void find_axes_acted_on(const System& system);
-    void add_nodes(const System& system);
-    void add_flexible_bodies(const System& system);
+    void find_axes_acted_on(const Model& model);
+    void add_nodes(const Model& model);
+    void add_flexible_bodies(const Model& model);
     // Whether a row keeps a copy of an amplitude equal to it: interfaces share the amplitudes here.
     bool copies_amplitude(const Row& row) const;
-    void add_ties(const System& system);
+    void add_ties(const Model& model);
     void lay_out_nodes();
     void lay_out_fronts();
     static int padded_chunks(int chunks);  // the next number of vectors for which there is compiled code

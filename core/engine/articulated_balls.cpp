@@ -215,12 +215,12 @@ template bool Articulated::eliminate_tied_ball<false>(const Step&, BallNode&, co
 
 // Free joints that are single nodes: the parent is at rest, nothing but linear springs, dampers and armatures acts on the translations, and
 // no tie connects the bodies beyond with others.
-std::vector<char> Articulated::find_single_nodes(const System& s, const std::vector<int>& holder) const {
-    const int nb = s.bodies(), nj = static_cast<int>(s.model().joints.size());
+std::vector<char> Articulated::find_single_nodes(const Model& model, const std::vector<int>& holder) const {
+    const int nb = model.bodies(), nj = static_cast<int>(model.joints.size());
     std::vector<char> single(nj, 0), tied(nb, 0);
     if (use_ != Use::steps || !flexible_.empty()) return single;
     auto inner = [&](int body) {
-        const Joint& joint = s.model().joints[holder[body]];
+        const Joint& joint = model.joints[holder[body]];
         return joint.child == body ? joint.parent : joint.child;
     };
     std::vector<int> top(nb, -2);  // the first moving body on the path from the world, -1 for bodies at rest
@@ -228,7 +228,7 @@ std::vector<char> Articulated::find_single_nodes(const System& s, const std::vec
         if (body < 0) return -1;
         if (top[body] == -2) {
             const int before = find(find, inner(body));
-            top[body] = before >= 0 ? before : s.model().joints[holder[body]].count ? body : -1;
+            top[body] = before >= 0 ? before : model.joints[holder[body]].count ? body : -1;
         }
         return top[body];
     };
@@ -237,16 +237,16 @@ std::vector<char> Articulated::find_single_nodes(const System& s, const std::vec
         for (int body : {a, b})
             if (body >= 0) tied[body] = 1;
     };
-    std::vector<int> of_axis(s.axes(), -1);
+    std::vector<int> of_axis(model.axes(), -1);
     for (int j = 0; j < nj; ++j) {
-        const Joint& joint = s.model().joints[j];
+        const Joint& joint = model.joints[j];
         const int outer = in_tree_[j] ? (holder[std::max(joint.child, 0)] == j && joint.child >= 0 ? joint.child : joint.parent) : joint.parent;
         for (int a = joint.first; a < joint.first + joint.count; ++a) of_axis[a] = find_top(find_top, outer);
         if (!in_tree_[j] && !is_bushing_[j]) tie(find_top(find_top, joint.parent), find_top(find_top, joint.child));
     }
-    std::vector<char> other(s.axes(), 0);  // coordinates with something else
-    for (int a = 0; a < s.axes(); ++a) other[a] = s.model().curve[a] >= 0;
-    for (const Actuator& each : s.model().actuators)
+    std::vector<char> other(model.axes(), 0);  // coordinates with something else
+    for (int a = 0; a < model.axes(); ++a) other[a] = model.curve[a] >= 0;
+    for (const Actuator& each : model.actuators)
         if (each.axis >= 0) other[each.axis] = 1;
     auto tie_all = [&](const Combination& of) {
         for (int axis : of.axes) {
@@ -254,15 +254,15 @@ std::vector<char> Articulated::find_single_nodes(const System& s, const std::vec
             other[axis] = 1;
         }
     };
-    for (const Spring& spring : s.model().springs) tie_all(spring.of);
-    for (const Row& row : s.model().rows) tie_all(row.of);
+    for (const Spring& spring : model.springs) tie_all(spring.of);
+    for (const Row& row : model.rows) tie_all(row.of);
     for (int b = 0; b < nb; ++b) {
         const int j = holder[b];
-        const Joint& joint = s.model().joints[j];
+        const Joint& joint = model.joints[j];
         if (find_top(find_top, b) != b || tied[b] || joint.child != b || joint.blocks != std::vector<int>{1, 1, 1, 3}) continue;
         single[j] = 1;
         for (int i = 0; i < 6; ++i)
-            if (s.model().twists[joint.first + i] != Vec6::Unit(i) || (i < 3 && other[joint.first + i])) single[j] = 0;
+            if (model.twists[joint.first + i] != Vec6::Unit(i) || (i < 3 && other[joint.first + i])) single[j] = 0;
     }
     return single;
 }

@@ -8,30 +8,30 @@ namespace supple {
 
 // A bushing closes a loop, has three translations along the axes of its parent's frame and a rotation vector, its parent does not move,
 // and nothing but springs and dampers acts on its coordinates.
-void Articulated::find_bushings(const System& s) {
-    const int nj = static_cast<int>(s.model().joints.size());
+void Articulated::find_bushings(const Model& model) {
+    const int nj = static_cast<int>(model.joints.size());
     is_bushing_.assign(nj, 0);
     holds_ground_.assign(nj, 0);
-    std::vector<char> other(s.axes(), 0);  // coordinates with something else
-    for (int a = 0; a < s.axes(); ++a) other[a] = s.model().armature[a] != 0 || s.model().curve[a] >= 0;
-    for (const Actuator& each : s.model().actuators)
+    std::vector<char> other(model.axes(), 0);  // coordinates with something else
+    for (int a = 0; a < model.axes(); ++a) other[a] = model.armature[a] != 0 || model.curve[a] >= 0;
+    for (const Actuator& each : model.actuators)
         if (each.axis >= 0) other[each.axis] = 1;
-    for (const Spring& spring : s.model().springs)
+    for (const Spring& spring : model.springs)
         for (int a : spring.of.axes) other[a] = 1;
-    for (const Row& row : s.model().rows)
+    for (const Row& row : model.rows)
         for (int a : row.of.axes) other[a] = 1;
     auto inner = [&](int body) {
-        const Joint& joint = s.model().joints[s.model().holder[body]];
+        const Joint& joint = model.joints[model.holder[body]];
         return joint.child == body ? joint.parent : joint.child;
     };
     for (int j = 0; j < nj; ++j) {
-        const Joint& joint = s.model().joints[j];
+        const Joint& joint = model.joints[j];
         if (joint.outer >= 0 || joint.child < 0 || joint.interface >= 0 || joint.blocks != std::vector<int>{1, 1, 1, 3}) continue;
         bool suits = true;
-        for (int i = 0; i < 6; ++i) suits = suits && s.model().twists[joint.first + i] == Vec6::Unit(i) && !other[joint.first + i];
+        for (int i = 0; i < 6; ++i) suits = suits && model.twists[joint.first + i] == Vec6::Unit(i) && !other[joint.first + i];
         std::vector<int> path;
-        for (int b = joint.parent; b >= 0; b = inner(b)) path.push_back(s.model().holder[b]);
-        if (!suits || std::any_of(path.begin(), path.end(), [&](int k) { return s.model().joints[k].count > 0; })) continue;
+        for (int b = joint.parent; b >= 0; b = inner(b)) path.push_back(model.holder[b]);
+        if (!suits || std::any_of(path.begin(), path.end(), [&](int k) { return model.joints[k].count > 0; })) continue;
         is_bushing_[j] = 1;
         for (int k : path) holds_ground_[k] = 1;
         Bushing bushing;

@@ -22,16 +22,16 @@ namespace supple {
 
 // --- building ---------------------------------------------------------------------------------------------------------
 
-void Articulated::add_flexible_bodies(const System& s) {
-    amplitude_axis_.assign(s.axes(), -1);
-    for (std::size_t f = 0; f < s.flexible.size(); ++f) {
-        const FlexibleBody& body = s.flexible[f];
+void Articulated::add_flexible_bodies(const Model& model) {
+    amplitude_axis_.assign(model.axes(), -1);
+    for (std::size_t f = 0; f < model.flexible.size(); ++f) {
+        const FlexibleBody& body = model.flexible[f];
         FlexibleNode node{.index = static_cast<int>(f), .modes = body.modes(), .chunks = (body.modes() + width - 1) / width,
                           .first = amplitudes_, .body = body};
         amplitudes_ += node.modes;
         flexible_.push_back(std::move(node));
         bool attached = false;
-        for (const Joint& joint : s.model().joints) {
+        for (const Joint& joint : model.joints) {
             if (joint.interface < 0 || joint.parent != body.body) continue;
             attached = true;
             if (joint.outer != joint.child) uncovered_ = "a flexible body that is not held at its reference interface";
@@ -39,7 +39,7 @@ void Articulated::add_flexible_bodies(const System& s) {
                 const int a = joint.first + p;
                 amplitude_axis_[a] = body.axis + p;
                 if (use_ == Use::poses) continue;
-                if (s.model().stiffness[a] != 0 || s.model().damping[a] != 0 || s.model().armature[a] != 0 || s.model().curve[a] >= 0)
+                if (model.stiffness[a] != 0 || model.damping[a] != 0 || model.armature[a] != 0 || model.curve[a] >= 0)
                     uncovered_ = "a spring, damper or armature of amplitudes";
             }
         }

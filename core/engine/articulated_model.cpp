@@ -31,11 +31,11 @@ bool is_ball(const Vec6* twists) {
 }  // namespace
 
 Articulated::Articulated(const System& system, Use use) : system_(&system), use_(use), length_scale_(system.model().length_scale) {
-    find_axes_acted_on(system);
-    find_bushings(system);
-    add_flexible_bodies(system);
-    if (!*uncovered_) add_nodes(system);
-    if (!*uncovered_ && use != Use::poses) add_ties(system);
+    find_axes_acted_on(system.model());
+    find_bushings(system.model());
+    add_flexible_bodies(system.model());
+    if (!*uncovered_) add_nodes(system.model());
+    if (!*uncovered_ && use != Use::poses) add_ties(system.model());
     if (!*uncovered_) lay_out_nodes();
     if (!*uncovered_) lay_out_fronts();
     if (!*uncovered_ && tie_nanoseconds * tie_operations() > sparse_nanoseconds * system.fronts().operations() + body_nanoseconds * system.bodies())
@@ -45,40 +45,40 @@ Articulated::Articulated(const System& system, Use use) : system_(&system), use_
     refresh(system);
 }
 
-void Articulated::find_axes_acted_on(const System& s) {
-    acted_on_.assign(s.axes(), 0);
-    for (int a = 0; a < s.axes(); ++a)
-        acted_on_[a] = s.model().stiffness[a] != 0 || s.model().damping[a] != 0 || s.model().armature[a] != 0 || s.model().curve[a] >= 0;
-    for (const Actuator& each : s.model().actuators)
+void Articulated::find_axes_acted_on(const Model& model) {
+    acted_on_.assign(model.axes(), 0);
+    for (int a = 0; a < model.axes(); ++a)
+        acted_on_[a] = model.stiffness[a] != 0 || model.damping[a] != 0 || model.armature[a] != 0 || model.curve[a] >= 0;
+    for (const Actuator& each : model.actuators)
         if (each.axis >= 0) acted_on_[each.axis] = 1;
-    for (const Spring& spring : s.model().springs)
+    for (const Spring& spring : model.springs)
         for (int a : spring.of.axes) acted_on_[a] = 1;
-    for (const Row& row : s.model().rows)
+    for (const Row& row : model.rows)
         for (int a : row.of.axes) acted_on_[a] = 1;
 }
 
 // Rows of a joint that closes a loop: none for a bushing, 3 for a free ball, 5 for a free hinge, otherwise 6, its own axes being nodes.
-int Articulated::rows_of(const System& system, int j) const {
-    const Joint& joint = system.model().joints[j];
+int Articulated::rows_of(const Model& model, int j) const {
+    const Joint& joint = model.joints[j];
     if (is_bushing_[j]) return 0;
     for (int a = joint.first; a < joint.first + joint.count; ++a)
         if (acted_on_[a]) return 6;
     if (joint.blocks.size() != 1) return 6;
     if (joint.count == 3) return 3;
-    return is_pure_rotation(system.model().twists[joint.first]) ? 5 : 6;
+    return is_pure_rotation(model.twists[joint.first]) ? 5 : 6;
 }
 
 // The joint of each body in a spanning tree with short cycles. It starts from the system's tree and exchanges edges as long as
 // this reduces the sum of tie multipliers over all nodes. With flexible bodies it is the system's tree, because the derivatives of
 // recorded steps use the system's loops then. Poses alone take no time for loops.
-std::vector<int> Articulated::choose_tree(const System& s) const {
-    const int nb = s.bodies(), nj = static_cast<int>(s.model().joints.size());
-    if (!s.flexible.empty() || use_ == Use::poses) return s.model().holder;
+std::vector<int> Articulated::choose_tree(const Model& model) const {
+    const int nb = model.bodies(), nj = static_cast<int>(model.joints.size());
+    if (!model.flexible.empty() || use_ == Use::poses) return model.holder;
     std::vector<char> in(nj, 0);
     std::vector<double> rows(nj);
     for (int j = 0; j < nj; ++j) {
-        in[j] = s.model().joints[j].outer >= 0;
-        rows[j] = rows_of(s, j) / 6.0;
+        in[j] = model.joints[j].outer >= 0;
+        rows[j] = rows_of(model, j) / 6.0;
     }
     std::vector<int> holder, inner, depth;
     std::vector<std::vector<int>> beside(nb + 1), cycles;
@@ -86,7 +86,7 @@ std::vector<int> Articulated::choose_tree(const System& s) const {
         for (auto& list : beside) list.clear();
         for (int j = 0; j < nj; ++j)
             if (in[j])
-                for (int body : {s.model().joints[j].parent, s.model().joints[j].child}) beside[body + 1].push_back(j);
+                for (int body : {model.joints[j].parent, model.joints[j].child}) beside[body + 1].push_back(j);
         holder.assign(nb + 1, -1);
         inner.assign(nb + 1, -1);
         depth.assign(nb + 1, -1);
@@ -94,7 +94,7 @@ std::vector<int> Articulated::choose_tree(const System& s) const {
         std::vector<int> queue{0};
         for (std::size_t k = 0; k < queue.size(); ++k)
             for (int j : beside[queue[k]]) {
-                const int a = s.model().joints[j].parent + 1, b = s.model().joints[j].child + 1, next = a == queue[k] ? b : a;
+                const int a = model.joints[j].parent + 1, b = model.joints[j].child + 1, next = a == queue[k] ? b : a;
                 if (depth[next] >= 0) continue;
                 depth[next] = depth[queue[k]] + 1;
                 holder[next] = j;
@@ -106,7 +106,7 @@ std::vector<int> Articulated::choose_tree(const System& s) const {
         if (with_cycles) cycles.assign(nj, {});
         for (int j = 0; j < nj; ++j) {
             if (in[j]) continue;
-            int x = s.model().joints[j].parent + 1, y = s.model().joints[j].child + 1;
+            int x = model.joints[j].parent + 1, y = model.joints[j].child + 1;
             while (x != y) {
                 int& z = depth[x] >= depth[y] ? x : y;
                 open[z] += rows[j];
@@ -127,7 +127,7 @@ std::vector<int> Articulated::choose_tree(const System& s) const {
             const std::vector<int> cycle = cycles[j];
             double least = best - 1e-9;
             for (int e : cycle) {
-                if (s.model().connects_group(e) || holds_ground_[e]) continue;
+                if (model.connects_group(e) || holds_ground_[e]) continue;
                 in[j] = 1;
                 in[e] = 0;
                 const double c = cost(false);
@@ -150,9 +150,9 @@ std::vector<int> Articulated::choose_tree(const System& s) const {
     return {holder.begin() + 1, holder.end()};
 }
 
-void Articulated::add_nodes(const System& s) {
-    const int nb = s.bodies(), nj = static_cast<int>(s.model().joints.size());
-    const std::vector<int> holder = choose_tree(s);
+void Articulated::add_nodes(const Model& model) {
+    const int nb = model.bodies(), nj = static_cast<int>(model.joints.size());
+    const std::vector<int> holder = choose_tree(model);
     in_tree_.assign(nj, 0);
     for (int j : holder) in_tree_[j] = 1;
 
@@ -161,9 +161,9 @@ void Articulated::add_nodes(const System& s) {
     };
     std::vector<std::vector<Branch>> beyond(nb + 1);
     for (int j = 0; j < nj; ++j)
-        if (!in_tree_[j] && use_ != Use::poses && rows_of(s, j) == 6) beyond[s.model().joints[j].parent + 1].push_back({j, -1});
+        if (!in_tree_[j] && use_ != Use::poses && rows_of(model, j) == 6) beyond[model.joints[j].parent + 1].push_back({j, -1});
     for (int b = 0; b < nb; ++b) {
-        const Joint& joint = s.model().joints[holder[b]];
+        const Joint& joint = model.joints[holder[b]];
         beyond[(joint.child == b ? joint.parent : joint.child) + 1].push_back({holder[b], b});
     }
     // number of bodies in each subtree: the largest branch comes directly after its parent, so that its data stay in registers
@@ -175,10 +175,10 @@ void Articulated::add_nodes(const System& s) {
         for (const Branch& branch : beyond[order[k] + 1])
             if (branch.outer >= 0) weight[order[k] + 1] += weight[branch.outer + 1];
 
-    const std::vector<char> single_node = find_single_nodes(s, holder);
+    const std::vector<char> single_node = find_single_nodes(model, holder);
     auto flexible_index = [&](const Joint& joint) {
         std::size_t f = 0;
-        while (s.flexible[f].axis != amplitude_axis_[joint.first]) ++f;
+        while (model.flexible[f].axis != amplitude_axis_[joint.first]) ++f;
         return f;
     };
     body_node_.assign(nb, -1);
@@ -187,7 +187,7 @@ void Articulated::add_nodes(const System& s) {
     inner_.resize(nb);
     held_by_ = holder;
     for (int b = 0; b < nb; ++b)
-        if (s.model().is_carried(b)) carried_bodies_.push_back(b);
+        if (model.is_carried(b)) carried_bodies_.push_back(b);
     nodes_.push_back({});  // the world
     std::vector<Branch> todo, fixed;  // fixed: to the world; these come first
     std::vector<char> still(nb + 1, 0);
@@ -195,7 +195,7 @@ void Articulated::add_nodes(const System& s) {
     auto follow = [&](int body) {
         std::vector<Branch> list = beyond[body + 1];
         for (const Branch& branch : list) {
-            if (!still[body + 1] || branch.outer < 0 || s.model().joints[branch.joint].count) continue;
+            if (!still[body + 1] || branch.outer < 0 || model.joints[branch.joint].count) continue;
             still[branch.outer + 1] = 1;
             fixed.push_back(branch);
         }
@@ -218,7 +218,7 @@ void Articulated::add_nodes(const System& s) {
         }
         const Branch branch = from.back();
         from.pop_back();
-        const Joint& joint = s.model().joints[branch.joint];
+        const Joint& joint = model.joints[branch.joint];
         if (branch.outer < 0 && !joint.count) continue;  // a weld: the loop ends on the inner body itself
         const bool along = branch.outer < 0 || joint.child == branch.outer;
         const int inner = along ? joint.parent : joint.child;
@@ -226,9 +226,9 @@ void Articulated::add_nodes(const System& s) {
             inner_[branch.outer] = inner;
             outward_bodies_.push_back(branch.outer);
         }
-        if (s.model().connects_group(branch.joint)) {  // the bodies of a group share a node
+        if (model.connects_group(branch.joint)) {  // the bodies of a group share a node
             const int b = branch.outer, node = joint_node_[branch.joint] = body_node_[b] = body_node_[inner];
-            in_node_[b] = nodes_[node].body_in_node * s.model().in_carrier[b];
+            in_node_[b] = nodes_[node].body_in_node * model.in_carrier[b];
             follow(b);
             continue;
         }
@@ -242,7 +242,7 @@ void Articulated::add_nodes(const System& s) {
         }
         Pose lead = inner < 0 || flexible ? Pose{} : in_node_[inner];
         int last = flexible ? flexible->node : inner < 0 ? 0 : body_node_[inner];
-        JointNodes parts = joint_nodes(s.model(), joint, along);
+        JointNodes parts = joint_nodes(model, joint, along);
         if (single_node[branch.joint]) {
             parts.nodes.erase(parts.nodes.begin(), parts.nodes.begin() + 3);
             parts.nodes[0].frame = joint.pose_parent;
@@ -250,7 +250,7 @@ void Articulated::add_nodes(const System& s) {
         for (const JointNode& part : parts.nodes) {
             Node node{part, last};
             node.frame = lead * part.frame;
-            if (part.size == 3 && !is_ball(&s.model().twists[part.axis])) uncovered_ = "a joint of three axes that is no ball with orthogonal, right-handed axes";
+            if (part.size == 3 && !is_ball(&model.twists[part.axis])) uncovered_ = "a joint of three axes that is no ball with orthogonal, right-handed axes";
             lead = Pose{};
             if (single_node[branch.joint]) node.shift_axis = joint.first;
             last = static_cast<int>(nodes_.size());
@@ -264,30 +264,30 @@ void Articulated::add_nodes(const System& s) {
         const int b = branch.outer;
         in_node_[b] = parts.outer_body;
         body_node_[b] = last;
-        nodes_[last].body = s.model().carrier[b];
-        nodes_[last].body_in_node = in_node_[b] * s.model().in_carrier[b].inverse();
-        if (flexible) flexible->interfaces.push_back({last, branch.joint, s.interfaces[joint.interface], {}});
+        nodes_[last].body = model.carrier[b];
+        nodes_[last].body_in_node = in_node_[b] * model.in_carrier[b].inverse();
+        if (flexible) flexible->interfaces.push_back({last, branch.joint, model.interfaces[joint.interface], {}});
         follow(b);
     }
     if (!aligned) grounded_ = static_cast<int>(nodes_.size());
 }
 
-void Articulated::add_ties(const System& s) {
-    const int nj = static_cast<int>(s.model().joints.size());
-    axis_node_.assign(s.axes(), -1);
+void Articulated::add_ties(const Model& model) {
+    const int nj = static_cast<int>(model.joints.size());
+    axis_node_.assign(model.axes(), -1);
     for (std::size_t i = 0; i < nodes_.size(); ++i)
         if (nodes_[i].size == 1) axis_node_[nodes_[i].axis] = static_cast<int>(i);
     ends_.assign(nodes_.size(), {});
     for (int j = 0; j < nj; ++j) {
         if (in_tree_[j] || is_bushing_[j]) continue;
-        const Joint& joint = s.model().joints[j];
+        const Joint& joint = model.joints[j];
         Loop loop;
         loop.joint = j;
-        loop.rows = rows_of(s, j);
+        loop.rows = rows_of(model, j);
         loop.first = tie_rows_;
         tie_rows_ += loop.rows;
         Pose in_joint;  // z along a free hinge
-        if (loop.rows == 5) in_joint = screw_axis(s.model().twists[joint.first]).frame;
+        if (loop.rows == 5) in_joint = screw_axis(model.twists[joint.first]).frame;
         if (loop.rows < 6)
             for (int a = joint.first; a < joint.first + joint.count; ++a) loop.axes.push_back(a);
         for (int side = 0; side < 2; ++side) {
@@ -312,7 +312,7 @@ void Articulated::add_ties(const System& s) {
     }
 
     for (Bushing& each : bushings_) {
-        const Joint& joint = s.model().joints[each.joint];
+        const Joint& joint = model.joints[each.joint];
         each.node = body_node_[joint.child];
         each.in_node = in_node_[joint.child] * joint.pose_child;
         each.ground = joint.parent < 0 ? 0 : body_node_[joint.parent];
@@ -330,28 +330,28 @@ void Articulated::add_ties(const System& s) {
         coupling.row = tie_rows_++;
         return coupling;
     };
-    for (std::size_t k = 0; k < s.model().springs.size(); ++k) {
-        Coupling coupling = couple(s.model().springs[k].of);
+    for (std::size_t k = 0; k < model.springs.size(); ++k) {
+        Coupling coupling = couple(model.springs[k].of);
         coupling.spring = static_cast<int>(k);
-        coupling.stiffness = s.model().springs[k].stiffness;
-        coupling.damping = s.model().springs[k].damping;
-        coupling.curve = s.model().springs[k].curve;
-        for (std::size_t a = 0; a < s.model().actuators.size(); ++a)
-            if (s.model().actuators[a].spring == static_cast<int>(k)) coupling.actuators.push_back(static_cast<int>(a));
+        coupling.stiffness = model.springs[k].stiffness;
+        coupling.damping = model.springs[k].damping;
+        coupling.curve = model.springs[k].curve;
+        for (std::size_t a = 0; a < model.actuators.size(); ++a)
+            if (model.actuators[a].spring == static_cast<int>(k)) coupling.actuators.push_back(static_cast<int>(a));
         coupling.pushes = coupling.stiffness != 0 || coupling.damping != 0 || coupling.curve >= 0 ||
-                          std::any_of(coupling.actuators.begin(), coupling.actuators.end(), [&](int a) { return s.model().actuators[a].depends_on_length(); });
+                          std::any_of(coupling.actuators.begin(), coupling.actuators.end(), [&](int a) { return model.actuators[a].depends_on_length(); });
         couplings_.push_back(coupling);
     }
     lock_of_.assign(nodes_.size(), -1);
-    for (std::size_t r = 0; r < s.model().rows.size(); ++r) {
-        const Row& row = s.model().rows[r];
+    for (std::size_t r = 0; r < model.rows.size(); ++r) {
+        const Row& row = model.rows[r];
         if (copies_amplitude(row)) {
             copy_rows_.push_back(static_cast<int>(r));
             continue;
         }
         const int single = row.of.axes.size() == 1 ? axis_node_[row.of.axes[0]] : -1;
         const bool second_limit = single >= 0 && lock_of_[single] >= 0 && !row.equality && !locks_[lock_of_[single]].equality;
-        const bool stop = s.is_stop(static_cast<int>(r));
+        const bool stop = system_->is_stop(static_cast<int>(r));
         if (stop && single >= 0 && row.of.coefficients[0] == 1) {
             stops_.emplace_back(single, static_cast<int>(r));
             continue;

@@ -4,17 +4,12 @@
 
 #include "engine/articulated.hpp"
 #include "engine/articulated_lanes.hpp"
+#include "engine/convergence.hpp"
 
 namespace supple {
 
 namespace {
-constexpr int newton_limit = 25;
-constexpr double rounding = 1e-12;
-constexpr double rounding_limit = 1e-8;  // smaller corrections that do not shrink are rounding errors (redundant loops)
-constexpr double negligible_correction = 1e-14;     // a step has converged if the extrapolated next correction is smaller
-constexpr double closed = 1e-11;      // gaps of ties
 constexpr double decay_per_step = 0.005;
-constexpr double largest_turn = 2;    // of a coordinate or a body in one step, rad
 constexpr int changes_at_once = 5;    // changes of the active set before limits change one at a time
 constexpr int most_changes = 40;
 }  // namespace
@@ -175,7 +170,7 @@ bool Articulated::turned_too_far() const {
         const Eight cosine = trace({three(past.R), three(past.R + 3), three(past.R + 6)}, {three(now.R), three(now.R + 3), three(now.R + 6)});
         least = -larger(-least, -cosine);
     }
-    return !(largest(most) <= largest_turn) || !(largest(-least) <= -(1 + 2 * std::cos(largest_turn)));
+    return !(largest(most) <= convergence::largest_turn) || !(largest(-least) <= -(1 + 2 * std::cos(convergence::largest_turn)));
 }
 
 template <bool second>
@@ -216,7 +211,7 @@ template <bool second>
 bool Articulated::iterate(const Step& step, bool refactor) {
     double last = INFINITY;
     int changes = 0;  // of the active set
-    for (int k = 0; k < newton_limit + 2 * changes; ++k) {
+    for (int k = 0; k < convergence::newton_limit + 2 * changes; ++k) {
         if (k > 0 || refactor) forward();
         // Redundant ties have non-unique multipliers, and their null-space part grows with Newton's steps. The equation
         // c' x - soft (decay mu + dmu) = 0 in place of c' x - soft dmu = 0 lets it decay. The next correction removes the gap
@@ -233,9 +228,8 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         if (!std::isfinite(size)) return false;
         const double rate = size / last;  // zero after the first correction
         // refactorise if three more corrections at this rate do not suffice
-        refactor = !(size < 0.05 * last) || size * rate * rate * rate > negligible_correction;
-        const bool stalled = k >= 4 && size < rounding_limit && size > 0.5 * last;
-        const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < negligible_correction * last);
+        refactor = !(size < convergence::shrinking * last) || size * rate * rate * rate > convergence::negligible_correction;
+        const bool done = convergence::reached(k, size, last);
         last = size;
         if (!done) continue;
         if (update_limits(changes >= changes_at_once)) {
@@ -252,7 +246,7 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         forward();
         if (tie_rows_) {
             evaluate_ties<false>(step);
-            if (!(gap_ <= closed)) continue;
+            if (!(gap_ <= convergence::closed)) continue;
         }
         if (turned_too_far()) return false;
         limit_changed_ = std::any_of(locks_.begin(), locks_.end(), [](const Lock& l) { return l.active != l.active_past; }) ||

@@ -3,20 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/convergence.hpp"
 #include "spatial/arrays.hpp"
 
 namespace supple {
 
 namespace {
-constexpr int newton_limit = 25;
 constexpr int halvings = 10;
 constexpr double last_motion = 1e-9;  // corrections below it mean that coordinates have converged
-constexpr double negligible_correction = 1e-14;     // a step has converged if the extrapolated next correction is smaller
-constexpr double rounding = 1e-12;
-constexpr double rounding_limit = 1e-8;  // corrections below it that no longer shrink are rounding errors (redundant loops)
-constexpr double closed = 1e-11;      // largest gap of a loop and error of a row
 constexpr double added_stiffness = 1e-3;  // to the tangent of coordinates, over the mechanism's, in steps that fail otherwise
-constexpr double largest_turn = 2;    // largest rotation of a coordinate or body in one step, rad
 
 }  // namespace
 
@@ -285,7 +280,7 @@ bool Stepper::solve(double h, int order) {
 
     double last = INFINITY;
     convergence_failure = {};
-    for (int k = 0; k < newton_limit; ++k) {
+    for (int k = 0; k < convergence::newton_limit; ++k) {
         const bool slow = k > 0 && !shrinking_;
         system_.evaluate(k == 0 || slow, &step, &history);
         if (k == 0 || slow) {
@@ -300,9 +295,8 @@ bool Stepper::solve(double h, int order) {
         base_ = system_.state;
         system_.retract(base_, x_.data(), 1.0);
         ++iterations;
-        shrinking_ = size < 0.05 * last;
-        const bool stalled = k >= 4 && size < rounding_limit && size > 0.5 * last;
-        const bool done = size < rounding || stalled || (std::isfinite(last) && size < 0.05 * last && size * size < negligible_correction * last);
+        shrinking_ = size < convergence::shrinking * last;
+        const bool done = convergence::reached(k, size, last);
         last = size;
         if (!done) continue;
         right_.resize(x_.size());
@@ -311,8 +305,8 @@ bool Stepper::solve(double h, int order) {
             system_.remove_null_space(x_.data(), last_motion);
         }
         system_.evaluate(false, &step, &history);
-        if (system_.gap_size() > closed || system_.active() != assumed_) continue;
-        if (turned() > largest_turn) break;  // full turns could not be detected
+        if (system_.gap_size() > convergence::closed || system_.active() != assumed_) continue;
+        if (turned() > convergence::largest_turn) break;
         limit_changed_ = system_.active() != kept_.active;
         if (limit_changed_ && order > 1) break;  // an impact: repeat with backward Euler
         return true;
@@ -325,7 +319,7 @@ bool Stepper::solve(double h, int order) {
 void Stepper::find_convergence_failure(double motion) {
     if (motion < last_motion) {  // coordinates have converged, but an error of a loop or row remains, or something turned too far
         const double size = convergence_failure.size = system_.largest_error(convergence_failure.joint, convergence_failure.row);
-        if (size <= closed) convergence_failure.joint = convergence_failure.row = -1;
+        if (size <= convergence::closed) convergence_failure.joint = convergence_failure.row = -1;
         return;
     }
     for (int axis = 0; axis < system_.axes(); ++axis) {
@@ -344,7 +338,7 @@ double Stepper::turned() const {
     for (int b = 0; b < system_.bodies(); ++b) {
         // cosine of the turn: (trace - 1) / 2
         const double trace = (history.H[b].R.transpose() * system_.state.H[b].R).trace();
-        if (trace < 1 + 2 * std::cos(largest_turn)) return INFINITY;
+        if (trace < 1 + 2 * std::cos(convergence::largest_turn)) return INFINITY;
     }
     return largest;
 }
