@@ -192,6 +192,7 @@ class Adjoint {
     // Twists of the bodies that follow from the coordinates and rates of a record (0 or 1), where the system is then evaluated. After
     // time steps they are not quite the backward differences of poses that the momenta contain; the rest turns with the body.
     std::vector<Vec6> evaluate_start(int record);
+    std::vector<Vec6> velocities_in_momenta(int record, std::vector<Vec6> by_kinematics) const;
     Vec6 beyond_joint(int body, const std::vector<Vec6>& twists, const Vec6& across) const;
     void pull_back_start(int record, const Gradient& g, InputArrays& result);
     Mat3 flexible_axes(int f) const;  // of the body frame at the linearised record

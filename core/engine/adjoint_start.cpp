@@ -41,6 +41,21 @@ std::vector<Vec6> Adjoint::evaluate_start(int record) {
     return result;
 }
 
+// Those one step before the start are known from the momenta only; bodies without inertia have none in theirs.
+std::vector<Vec6> Adjoint::velocities_in_momenta(int record, std::vector<Vec6> by_kinematics) const {
+    if (record == 1) return tape_->velocity;
+    for (int b : movers_) {
+        const Mat3 Rt = system_.state.H[b].R.transpose(), &I = system_.model().group_inertia[b];
+        const double m = system_.model().group_mass[b], size = I.trace();
+        const Vec6& M = tape_->momentum[record][b];
+        Vec3 w = by_kinematics[b].tail<3>(), centre_velocity = velocity_at(by_kinematics[b], system_.model().group_centre[b]);
+        if (I.determinant() > 1e-12 * size * size * size) w = I.inverse() * Vec3(Rt * M.tail<3>());
+        if (m > 0) centre_velocity = Rt * Vec3(M.head<3>() / m);
+        by_kinematics[b] = stack(centre_velocity - w.cross(system_.model().group_centre[b]), w);
+    }
+    return by_kinematics;
+}
+
 // With a joint's increments d and rates r (of increments), its screws S and B = Ad(X^-1 pose_parent^-1):
 //     A xi_child = B xi_parent + S d,      A V_child = B V_parent + S r
 // and, with eta = S d, dB = -ad(eta) B and dS_i = -ad(sum of S_k d_k over the later exponentials) S_i,
@@ -131,7 +146,7 @@ InputArrays Adjoint::start(int record, const double* q, const double* rates) {
 // M = (m R (v + w x c), R I w), p = armature x rate
 void Adjoint::start_tangents(int record, const InputArrays* directions, int count, Tangents& now, std::vector<Six>& velocities) {
     const Frame& frame = moved(record);
-    const std::vector<Vec6> V = evaluate_start(record);
+    const std::vector<Vec6> by_kinematics = evaluate_start(record), V = velocities_in_momenta(record, by_kinematics);
     const std::vector<double>& rate = tape_->rate[record];
     for (int column = 0; column < count; ++column) {
         const InputArrays& d = directions[column];
@@ -163,13 +178,13 @@ void Adjoint::start_tangents(int record, const InputArrays* directions, int coun
             now.p[axis][column] = p;
         }
     }
-    start_flexible(record, V, directions, count, now);
+    start_flexible(record, by_kinematics, directions, count, now);
 }
 
 // The transposed map.
 void Adjoint::pull_back_start(int record, const Gradient& g, InputArrays& result) {
     const Frame& frame = moved(record);
-    const std::vector<Vec6> V = evaluate_start(record);
+    const std::vector<Vec6> by_kinematics = evaluate_start(record), V = velocities_in_momenta(record, by_kinematics);
     for (int b : movers_) {
         const int k = node_of_[b] / width, l = node_of_[b] % width;
         const Gradient::Bodies& from = g.bodies[k];
@@ -190,7 +205,7 @@ void Adjoint::pull_back_start(int record, const Gradient& g, InputArrays& result
         result.rates[record][axis] = system_.model().armature[axis] * g.p[axis];
         result.armature[axis] += tape_->rate[record][axis] * g.p[axis];
     }
-    pull_back_flexible_start(record, g, V, result);
+    pull_back_flexible_start(record, g, by_kinematics, result);
 }
 
 }  // namespace supple

@@ -13,7 +13,7 @@ there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,38 +28,48 @@ from supple.mechanism.axes import axis_slices, of_tree
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 
+Columns = Sequence[Mapping[str, Array]]
+"""Directions as arrays of the compiled sweep."""
 MOTION = ("coordinates", "poses", "velocities", "torques")
 LANES = 8
 """Directions that a sweep forward processes at once."""
-AT_START = ("twists", "velocities", "increments", "rates")
-"""Arrays of the compiled sweep that describe the state at the start: of bodies, then of joints."""
+AT_START = ("twists", "increments", "rates", "velocities")
+"""Arrays of the compiled sweep that describe the state at the start: increments of poses and coordinates, and changes
+of the rates of joints and of the twists of bodies."""
 BEFORE = tuple(f"{name}_before" for name in AT_START)
 """Those of the state one time step before the start."""
 
 
 @dataclass(frozen=True)
-class _States:
-    """Gradients with respect to the two states that a tape starts from, computed when they are first asked for."""
+class _State:
+    """Gradient with respect to one of the two states that a tape starts from, computed when it is first asked for."""
 
     tape: Tape
     found: dict[str, Array]
+    parts: tuple[str, ...]
 
     @cached_property
-    def start(self) -> tuple[Array, Array]:
-        """(dof,) with respect to the coordinates at the start, and to their rates."""
-        return self._gradient(AT_START)
+    def q(self) -> Array:
+        return self._products(self._maps[0], self.parts)
 
     @cached_property
-    def before(self) -> tuple[Array, Array]:
-        """(dof,) with respect to the coordinates one time step before the start, and to their rates."""
-        return self._gradient(BEFORE)
+    def rates(self) -> Array:
+        return self._products(self._maps[1], self.parts)
 
-    def _gradient(self, parts: tuple[str, ...]) -> tuple[Array, Array]:
-        of_q, of_rates = (
-            np.array([sum(float(column[part] @ self.found[part]) for part in parts) for column in columns])
-            for columns in _state_maps(self.tape, parts)
-        )
-        return of_q, of_rates
+    @cached_property
+    def coordinates(self) -> Array:
+        return self._products(self._maps[0], self.parts[:2])
+
+    @property
+    def velocities(self) -> Array:
+        return self.found[self.parts[3]].reshape(-1, 6)
+
+    @cached_property
+    def _maps(self) -> tuple[Columns, Columns]:
+        return _state_maps(self.tape, self.parts)
+
+    def _products(self, columns: Columns, parts: tuple[str, ...]) -> Array:
+        return np.array([sum(float(column[part] @ self.found[part]) for part in parts) for column in columns])
 
 
 @dataclass(frozen=True)
@@ -104,30 +114,51 @@ class Gradient:
     """By flexible body: with respect to its stiffness-proportional damping."""
     _wrenches: Array
     """(parts, bodies, 6): with respect to a wrench at the body's origin, in body axes, for each part of a time step."""
-    _states: _States
+    _start: _State
+    _before: _State
 
     @property
     def q(self) -> Array:
-        """(dof,): with respect to the coordinates at the start, rad or m. Where there are loops, for directions that
-        keep them closed."""
-        return self._states.start[0]
+        """(dof,): with respect to the coordinates at the start, rad or m, where bodies move as coordinates and rates
+        say. Where there are loops, for directions that keep them closed."""
+        return self._start.q
 
     @property
     def rates(self) -> Array:
         """(dof,): with respect to the rates `Simulation.qd` at the start, rad/s or m/s. Where there are loops, for
         rates that keep them closed."""
-        return self._states.start[1]
+        return self._start.rates
+
+    @property
+    def coordinates(self) -> Array:
+        """(dof,): with respect to the coordinates at the start, where bodies keep their `velocities`."""
+        return self._start.coordinates
+
+    @property
+    def velocities(self) -> Array:
+        """(bodies, 6): with respect to `Simulation.velocities` at the start, where coordinates and rates are kept."""
+        return self._start.velocities
 
     @property
     def q_before(self) -> Array:
-        """(dof,): as `q`, of the coordinates one time step before the start. Zero unless the first step is one of BDF2,
-        on a tape that began in the middle of a run."""
-        return self._states.before[0]
+        """(dof,): as `q`, one time step before the start. This and the next three are zero unless the first step is one
+        of BDF2, on a tape that began in the middle of a run."""
+        return self._before.q
 
     @property
     def rates_before(self) -> Array:
         """(dof,): as `rates`, one time step before the start."""
-        return self._states.before[1]
+        return self._before.rates
+
+    @property
+    def coordinates_before(self) -> Array:
+        """(dof,): as `coordinates`, one time step before the start."""
+        return self._before.coordinates
+
+    @property
+    def velocities_before(self) -> Array:
+        """(bodies, 6): as `velocities`, one time step before the start."""
+        return self._before.velocities
 
     def load(self, name: str, frame: str = "world") -> Array:
         """(steps + 1, 6): with respect to the wrench at the origin of a body or site, in world axes or its own."""
@@ -233,7 +264,8 @@ def _gradient(tape: Tape, found: dict[str, Array]) -> Gradient:
         alpha=alpha,
         beta=beta,
         _wrenches=found["wrenches"].reshape(-1, len(mech.bodies), 6),
-        _states=_States(tape, {name: found[name] for name in AT_START + BEFORE}),
+        _start=_State(tape, found, AT_START),
+        _before=_State(tape, found, BEFORE),
     )
 
 
@@ -249,8 +281,10 @@ def tangent(
     *,
     q: ArrayLike | None = None,
     rates: ArrayLike | None = None,
+    velocities: ArrayLike | None = None,
     q_before: ArrayLike | None = None,
     rates_before: ArrayLike | None = None,
+    velocities_before: ArrayLike | None = None,
     motors: Mapping[str, ArrayLike] | None = None,
     set_points: Mapping[str, ArrayLike] | None = None,
     joint_torques: Mapping[str, ArrayLike] | None = None,
@@ -275,7 +309,9 @@ def tangent(
     Args:
         tape: the recorded time steps.
         q, rates: (directions, dof) of the coordinates at the start and of their rates.
-        q_before, rates_before: (directions, dof) of those one time step before the start.
+        velocities: (directions, bodies, 6) of the bodies' twists at the start; if not given, those that follow from q
+            and rates.
+        q_before, rates_before, velocities_before: the same, one time step before the start.
         motors, set_points, joint_torques: (directions, steps + 1) by name, as in `Gradient`.
         loads: (directions, steps + 1, 6) wrench at the origin of a body or site, by name.
         frame: axes of the loads, "world" or "body".
@@ -289,8 +325,8 @@ def tangent(
         MechanismError: an array has the wrong shape or is not finite, or a name is not known.
     """
     directions = _Directions(tape)
-    directions.state(AT_START, q=q, rates=rates)
-    directions.state(BEFORE, q_before=q_before, rates_before=rates_before)
+    directions.state(AT_START, q=q, rates=rates, velocities=velocities)
+    directions.state(BEFORE, q_before=q_before, rates_before=rates_before, velocities_before=velocities_before)
     directions.over_time(motors, "motors", lambda name: ("targets", _motor_row(tape, name)))
     directions.over_time(set_points, "set_points", directions.set_point)
     directions.over_time(joint_torques, "joint_torques", lambda name: ("torques", directions.axis(name)))
@@ -409,17 +445,22 @@ class _Directions:
         return column.setdefault(name, np.zeros(self.shapes[name]))
 
     def state(self, parts: tuple[str, ...], **given: ArrayLike | None) -> None:
-        """Coordinates and their rates, in this order, as `parts` of the compiled sweep."""
+        """Coordinates, their rates and velocities, in this order, as `parts` of the compiled sweep."""
         if all(values is None for values in given.values()):
             return
-        for (what, values), of in zip(given.items(), _state_maps(self.tape, parts), strict=True):
+        mech, (*joints, (bodies, twists)) = self.tape.mechanism, given.items()
+        for (what, values), of in zip(joints, _state_maps(self.tape, parts), strict=True):
             if values is None:
                 continue
-            checked = self.checked(values, (self.tape.mechanism.dof,), what)
+            checked = self.checked(values, (mech.dof,), what)
             for column, direction in zip(self.columns or (), checked, strict=True):
                 for part in parts:
                     change = sum((d * each[part] for d, each in zip(direction, of, strict=True)), np.zeros(1))
                     column[part] = column.get(part, 0.0) + change
+        if twists is not None:
+            checked = self.checked(twists, (len(mech.bodies), 6), bodies)
+            for column, direction in zip(self.columns or (), checked, strict=True):
+                column[parts[3]] = direction.ravel()
 
     def over_time(
         self, given: Mapping[str, ArrayLike] | None, what: str, place: Callable[[str], tuple[str, int]]
@@ -521,9 +562,8 @@ def _to_axes(tape: Tape, values: Array) -> Array:
     return result
 
 
-def _state_maps(tape: Tape, parts: tuple[str, ...]) -> tuple[Iterable[dict[str, Array]], Iterable[dict[str, Array]]]:
-    """For each coordinate of the state that `parts` describe, then for each rate: the bodies' twists and changes of
-    velocity, increments and changes of the rates of all joints."""
+def _state_maps(tape: Tape, parts: tuple[str, ...]) -> tuple[Columns, Columns]:
+    """Directions along each coordinate of the state that `parts` describe, then along each rate."""
     units, before = _to_axes(tape, np.eye(tape.mechanism.dof)), parts == BEFORE
     still, start = np.zeros(units.shape[1]), tape.sweep.start
     return [start(unit, still, before) for unit in units], [start(still, unit, before) for unit in units]
