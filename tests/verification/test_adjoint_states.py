@@ -23,6 +23,7 @@ from supple.errors import MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.axes import of_tree
 from supple.mechanism.identity import Identity
+from supple.retargeting.altered import stiffened
 
 DT = 2e-3
 STATES = ("", "_before")
@@ -120,6 +121,8 @@ class Run:
     """(dof,) of q, rates, q_before and rates_before; those of q before loops are closed again."""
     mass: dict[str, float]
     sparse: bool
+    young: float
+    """Relative change of the modulus of flexible bodies."""
     steps: int = 8
 
     def closed(self, q: np.ndarray) -> np.ndarray:
@@ -146,7 +149,8 @@ class Run:
     def altered(self, size: float) -> Mechanism:
         mech = self.sim.mechanism
         bodies = (replace(b, mass=b.mass + size * self.mass.get(b.name, 0.0)) for b in mech.bodies)
-        return replace(mech, bodies=tuple(bodies))
+        flexible = (replace(f, part=stiffened(f.part, 1 + size * self.young)) for f in mech.flexible)
+        return replace(mech, bodies=tuple(bodies), flexible=tuple(flexible))
 
     def moved(self, saved: np.ndarray, size: float) -> np.ndarray:
         """The history with both states moved along the directions. Momenta change as kinematics says; the rest turns
@@ -182,7 +186,7 @@ class Run:
 
     def tape(self, saved: SavedState, size: float) -> Tape:
         sim = self.sim
-        if self.mass:
+        if self.mass or self.young:
             mech = self.altered(size)
             sim = Simulation(mech, sim.dt, sim.method)
             sim._core.use_passes(not self.sparse)
@@ -200,10 +204,13 @@ class Run:
         directions, gradient = self.exact(saved.history), adjoint.gradient(tape, **objective.gradients(tape))
         products = [float(getattr(gradient, name) @ d) for name, d in directions.items()]
         products += [gradient.mass[name] * change for name, change in self.mass.items()]
+        young = {f.name: self.young * f.part.material.young for f in self.sim.mechanism.flexible}
+        products += [gradient.young[name] * change for name, change in young.items()]
         motion = adjoint.tangent(
             tape,
             **{name: d[None] for name, d in directions.items()},
             mass={name: [change] for name, change in self.mass.items()},
+            young={name: [change] for name, change in young.items()},
         )
         forward, terms = objective.along(tape, motion)
         scale = sum(map(abs, products)) + terms
@@ -228,6 +235,7 @@ def swinging(
     steps: int = 9,
     dt: float = DT,
     masses: bool = False,
+    young: float = 0.0,
     seed: int = 0,
 ) -> Run:
     """A run after some steps with a load, and random directions of its states."""
@@ -240,7 +248,7 @@ def swinging(
     mass = {b.name: 0.1 * b.mass for b in mech.bodies} if masses else {}
     unit = np.where([".eta" in name for name in mech.coordinates], 1e-3, 1.0)  # amplitudes of modes in mm
     sizes = {name: unit * (50.0 if "rates" in name else 1.0) for name in names}  # so that all change the motion alike
-    return Run(sim, {name: size * rng.normal(size=mech.dof) for name, size in sizes.items()}, mass, sparse)
+    return Run(sim, {name: size * rng.normal(size=mech.dof) for name, size in sizes.items()}, mass, sparse, young)
 
 
 def speeds(mech: Mechanism, size: float = 1.0) -> np.ndarray:
@@ -302,7 +310,7 @@ def test_a_flexible_body(method: str) -> None:
     build.body("tip", spatial.translation(np.array([0, 0, 0.4])), 0.1, inertia=(1e-5,) * 3)
     build.hinge("hold", "rod.end", "tip", at=(0, 0, 0.4), axis="y", stiffness=1.0, damping=1e-3)
     mech = build.build()
-    swinging(mech, method, rates=speeds(mech, 0.1)).check()
+    swinging(mech, method, rates=speeds(mech, 0.1), young=1.0).check()
 
 
 @pytest.mark.parametrize("sparse", [False, True])
