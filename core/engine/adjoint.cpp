@@ -100,8 +100,9 @@ Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_pt
 
 std::size_t Adjoint::size_of(const std::string& input) const {
     const std::size_t nb = system_.bodies(), na = system_.axes(), nt = times(), parts = tape_->records.size() - 1;
-    if (input == "twists" || input == "start_velocities") return 6 * nb;
-    if (input == "increments" || input == "rates" || input == "stiffness" || input == "damping" || input == "armature") return na;
+    if (input == "twists" || input == "start_velocities" || input == "twists_before" || input == "velocities_before") return 6 * nb;
+    if (input == "increments" || input == "rates" || input == "increments_before" || input == "rates_before") return na;
+    if (input == "stiffness" || input == "damping" || input == "armature") return na;
     if (input == "targets" || input == "multipliers") return nt * system_.model().rows.size();
     if (input == "rest" || input == "torques" || input == "coordinates") return nt * na;
     if (input == "spring_rest") return nt * system_.model().springs.size();

@@ -25,8 +25,9 @@ namespace supple {
 // Directions of the inputs, or gradients with respect to them. An empty array is zero. Arrays over time have a row for the
 // start and for the end of each time step; a row has the inputs of the step that ends at its time.
 struct InputArrays {
-    std::vector<double> twists, velocities;          // at the start (bodies, 6)
-    std::vector<double> increments, rates;           // at the start (axes)
+    // Two states, as records of the tape: 0 one step before the start, 1 the start.
+    std::vector<double> twists[2], velocities[2];    // (bodies, 6)
+    std::vector<double> increments[2], rates[2];     // (axes)
     std::vector<double> targets, rest, spring_rest;  // (times, rows), (times, axes), (times, springs)
     std::vector<double> torques;                     // (times, axes): System::applied, paired with the rates of coordinates
     std::vector<double> wrenches;                    // (parts, bodies, 6): at the bodies' origins, in body axes. The start, then
@@ -38,10 +39,14 @@ struct InputArrays {
 
     template <class Self, class Visit>
     static void visit(Self& self, Visit visit) {
-        visit("twists", self.twists);
-        visit("velocities", self.velocities);
-        visit("increments", self.increments);
-        visit("rates", self.rates);
+        visit("twists", self.twists[1]);
+        visit("velocities", self.velocities[1]);
+        visit("increments", self.increments[1]);
+        visit("rates", self.rates[1]);
+        visit("twists_before", self.twists[0]);
+        visit("velocities_before", self.velocities[0]);
+        visit("increments_before", self.increments[0]);
+        visit("rates_before", self.rates[0]);
         visit("targets", self.targets);
         visit("rest", self.rest);
         visit("spring_rest", self.spring_rest);
@@ -94,9 +99,9 @@ class Adjoint {
     // One motion for each direction of the inputs; only the arrays asked for are filled.
     std::vector<OutputArrays> forward(std::vector<InputArrays> directions, bool coordinates, bool poses,
                                       bool velocities, bool multipliers);
-    // Twists, velocities, increments and rates at the start that follow from coordinates q and rates of the spanning tree,
-    // for their directions (axes); those of loop joints follow from the bodies.
-    InputArrays start(const double* q, const double* rates);
+    // Twists, velocities, increments and rates of a state (record 0 or 1) that follow from coordinates q and rates of the spanning
+    // tree, for their directions (axes); those of loop joints follow from the bodies.
+    InputArrays start(int record, const double* q, const double* rates);
 
     int axes() const { return system_.axes(); }
     int bodies() const { return system_.bodies(); }
@@ -179,16 +184,21 @@ class Adjoint {
     void add_flexible_past(const Step& step, Gradient& last, Gradient& before, Vec3& by_gravity, double* by_materials);
     // Generalised forces on the amplitudes per unit of the logarithm of Young's modulus, of alpha and of beta, at the linearised record.
     std::array<std::vector<double>, 3> material_forces(const Step& step, int f) const;
-    void pull_back_flexible_start(Gradient& g, InputArrays& result);
+    void pull_back_flexible_start(int record, const Gradient& g, const std::vector<Vec6>& velocities, InputArrays& result);
     // And forward: right-hand sides, and tangents of their states.
     void add_flexible_forces(const InputArrays* directions, int count, const Tangents& last, const Tangents& before);
     void step_flexible(const InputArrays* directions, int count, Tangents& now, const Tangents& last, const Tangents& before);
-    void start_flexible(const InputArrays* directions, int count, Tangents& now);
-    void evaluate_start();
+    void start_flexible(int record, const std::vector<Vec6>& velocities, const InputArrays* directions, int count, Tangents& now);
+    // Twists of the bodies that follow from the coordinates and rates of a record (0 or 1), where the system is then evaluated. After
+    // time steps they are not quite the backward differences of poses that the momenta contain; the rest turns with the body.
+    std::vector<Vec6> evaluate_start(int record);
+    std::vector<Vec6> velocities_in_momenta(int record, std::vector<Vec6> by_kinematics) const;
+    Vec6 beyond_joint(int body, const std::vector<Vec6>& twists, const Vec6& across) const;
+    void pull_back_start(int record, const Gradient& g, InputArrays& result);
     Mat3 flexible_axes(int f) const;  // of the body frame at the linearised record
     void solve_forward();          // eight columns
     Vec3 free_axis(int loop, int i) const;  // of a free joint that closes a loop, world axes
-    void start_tangents(const InputArrays* directions, int count, Tangents& now, std::vector<Six>& velocities);
+    void start_tangents(int record, const InputArrays* directions, int count, Tangents& now, std::vector<Six>& velocities);
     void step_tangents(const InputArrays* directions, int count, Tangents& now, const Tangents& last, const Tangents& before,
                        std::vector<Six>& velocities);
     void write_tangents(const Tangents& now, const std::vector<Six>& velocities, int time, int count, OutputArrays* out);

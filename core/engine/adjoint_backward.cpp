@@ -316,30 +316,17 @@ InputArrays Adjoint::backward(OutputArrays objective) {
     }
 
     add_objective(objective, 1, g);
-    const Frame& start = posed(1);
-    for (int b : movers_) {  // M = (m R (v + w x c), R I w)
+    for (int b : movers_) {
         const int k = node_of_[b] / width, l = node_of_[b] % width;
-        const Mat3 &in = body_in_node_[b].R, Rt = Mat3(get(start.blocks[k].motion.R, l) * in).transpose();
-        const Vec3 linear = Rt * get(g.bodies[k].linear, l), angular = Rt * get(g.bodies[k].angular, l);
-        const Vec3 w = tape_->velocity[b].tail<3>(), centre_velocity = velocity_at(tape_->velocity[b], system_.model().group_centre[b]);
-        const double m = system_.model().group_mass[b];
-        Vec6 by_velocity = stack(m * linear, m * system_.model().group_centre[b].cross(linear) + system_.model().group_inertia[b] * angular);
-        if (!objective.velocities.empty()) by_velocity += Vec6(&objective.velocities[6 * b]);
-        Vec6 by_pose = at_origin(Rt * get(g.bodies[k].P, l), Rt * get(g.bodies[k].F, l), system_.model().group_centre[b]);
-        by_pose.tail<3>() += m * centre_velocity.cross(linear) + Vec3(system_.model().group_inertia[b] * w).cross(angular);
-        Eigen::Map<Vec6>(&result.twists[6 * b]) = by_pose;
-        Eigen::Map<Vec6>(&result.velocities[6 * b]) = by_velocity;
-        result.mass[b] = by_body[k].mass[l] + centre_velocity.dot(linear);
-        Eigen::Map<Vec3>(&result.centre[3 * b]) = in.transpose() * get(by_body[k].centre, l) + m * linear.cross(w);
-        Eigen::Map<Mat3>(&result.inertia[9 * b]) = Mat3(in.transpose() * get(by_body[k].inertia, l) * in) + angular * w.transpose();
+        const Mat3& in = body_in_node_[b].R;
+        result.mass[b] = by_body[k].mass[l];
+        Eigen::Map<Vec3>(&result.centre[3 * b]) = in.transpose() * get(by_body[k].centre, l);
+        Eigen::Map<Mat3>(&result.inertia[9 * b]) = Mat3(in.transpose() * get(by_body[k].inertia, l) * in);
     }
     Eigen::Map<Vec3>(result.gravity.data()) = sum(by_gravity) + by_flexible_gravity;
-    for (int axis = 0; axis < na; ++axis) {
-        result.increments[axis] = g.q[axis];
-        result.rates[axis] = system_.model().armature[axis] * g.p[axis];
-        result.armature[axis] += tape_->rate[axis] * g.p[axis];
-    }
-    pull_back_flexible_start(g, result);
+    if (!objective.velocities.empty()) std::copy_n(objective.velocities.begin(), 6 * nb, result.velocities[1].begin());
+    pull_back_start(1, g, result);
+    if (tape_->uses_two_steps) pull_back_start(0, last, result);
     carry_from_groups(result);
     return result;
 }

@@ -91,23 +91,17 @@ void Adjoint::add_flexible_past(const Step& step, Gradient& last, Gradient& befo
     }
 }
 
-// Evaluates the flexible bodies at the start.
-void Adjoint::evaluate_start() {
-    if (system_.flexible.empty()) return;
-    system_.state.q.assign(tape_->q(1), tape_->q(1) + system_.axes());
-    system_.evaluate(true);
-}
-
-void Adjoint::pull_back_flexible_start(Gradient& g, InputArrays& result) {
-    evaluate_start();
+// At a record of the start, where `system_` is evaluated.
+void Adjoint::pull_back_flexible_start(int record, const Gradient& g, const std::vector<Vec6>& velocities, InputArrays& result) {
     for (std::size_t f = 0; f < system_.flexible.size(); ++f) {
         const FlexibleBody& body = system_.flexible[f];
+        const FlexibleState& state = tape_->flexible[record][f];
         Vec6 by_twist = Vec6::Zero(), by_velocity = Vec6::Zero();
-        body.pull_back_start(system_.state.H[body.body].R, tape_->velocity[body.body], &tape_->rate[body.axis], g.flexible[f], by_twist,
-                             by_velocity, &result.increments[body.axis], &result.rates[body.axis]);
-        for (int p = 0; p < body.modes(); ++p) result.materials[3 * f] += g.flexible[f].force[p] * tape_->flexible[1][f].force[p];
-        Eigen::Map<Vec6>(&result.twists[6 * body.body]) += by_twist;
-        Eigen::Map<Vec6>(&result.velocities[6 * body.body]) += by_velocity;
+        body.pull_back_start(system_.state.H[body.body].R, state, velocities[body.body].tail<3>(), g.flexible[f], by_twist, by_velocity,
+                             &result.increments[record][body.axis], &result.rates[record][body.axis]);
+        for (int p = 0; p < body.modes(); ++p) result.materials[3 * f] += g.flexible[f].force[p] * state.force[p];
+        Eigen::Map<Vec6>(&result.twists[record][6 * body.body]) += by_twist;
+        Eigen::Map<Vec6>(&result.velocities[record][6 * body.body]) += by_velocity;
     }
 }
 
@@ -166,19 +160,19 @@ void Adjoint::step_flexible(const InputArrays* directions, int count, Tangents& 
     }
 }
 
-void Adjoint::start_flexible(const InputArrays* directions, int count, Tangents& now) {
-    evaluate_start();
+void Adjoint::start_flexible(int record, const std::vector<Vec6>& velocities, const InputArrays* directions, int count, Tangents& now) {
     for (std::size_t f = 0; f < system_.flexible.size(); ++f) {
         const FlexibleBody& body = system_.flexible[f];
+        const FlexibleState& state = tape_->flexible[record][f];
         const std::vector<double> none(std::max(6, body.modes()), 0.0);
         auto part = [&](const std::vector<double>& all, int first) { return all.empty() ? none.data() : all.data() + first; };
         for (int column = 0; column < count; ++column) {
             const InputArrays& d = directions[column];
-            const Vec6 twist(part(d.twists, 6 * body.body)), faster(part(d.velocities, 6 * body.body));
-            body.add_start(system_.state.H[body.body].R, tape_->velocity[body.body], &tape_->rate[body.axis], twist, faster,
-                           part(d.increments, body.axis), part(d.rates, body.axis), now.flexible[width * f + column]);
+            const Vec6 twist(part(d.twists[record], 6 * body.body)), faster(part(d.velocities[record], 6 * body.body));
+            body.add_start(system_.state.H[body.body].R, state, velocities[body.body].tail<3>(), twist, faster,
+                           part(d.increments[record], body.axis), part(d.rates[record], body.axis), now.flexible[width * f + column]);
             for (int p = 0; p < body.modes() && !d.materials.empty(); ++p)
-                now.flexible[width * f + column].force[p] += d.materials[3 * f] * tape_->flexible[1][f].force[p];
+                now.flexible[width * f + column].force[p] += d.materials[3 * f] * state.force[p];
         }
     }
 }

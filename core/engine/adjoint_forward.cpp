@@ -41,43 +41,6 @@ bool Adjoint::acts(const InputArrays& d, int record) const {
     return nonzero(d.wrenches, 6 * system_.bodies(), record - 1, record - 1);
 }
 
-// The start: M = (m R (v + w x c), R I w), p = armature x rate
-void Adjoint::start_tangents(const InputArrays* directions, int count, Tangents& now, std::vector<Six>& velocities) {
-    const Frame& frame = posed(1);
-    for (int column = 0; column < count; ++column) {
-        const InputArrays& d = directions[column];
-        for (int b : movers_) {
-            const Mat3 R = body_pose(frame, b).R, &I = system_.model().group_inertia[b];
-            const Vec6& V = tape_->velocity[b];
-            const Vec3 w = V.tail<3>(), centre_velocity = velocity_at(V, system_.model().group_centre[b]);
-            const double m = system_.model().group_mass[b];
-            const Vec6 dV = d.velocities.empty() ? Vec6(Vec6::Zero()) : six(d.velocities, b);
-            const Vec6 twist = d.twists.empty() ? Vec6(Vec6::Zero()) : six(d.twists, b);
-            const Vec3 turn = twist.tail<3>();
-            Vec3 linear = m * velocity_at(dV, system_.model().group_centre[b]) + m * turn.cross(centre_velocity);
-            Vec3 angular = I * dV.tail<3>() + turn.cross(Vec3(I * w));
-            if (!d.mass.empty()) linear += d.mass[b] * centre_velocity;
-            if (!d.centre.empty()) linear += m * w.cross(three(d.centre, b));
-            if (!d.inertia.empty()) angular += nine(d.inertia, b) * w;
-            Six &H = now.H[node_of_[b]], &M = now.M[node_of_[b]], &v = velocities[node_of_[b]];
-            put(H.linear, column, R * velocity_at(twist, system_.model().group_centre[b]));
-            put(H.angular, column, R * turn);
-            put(M.linear, column, R * linear);
-            put(M.angular, column, R * angular);
-            put(v.linear, column, dV.head<3>());
-            put(v.angular, column, dV.tail<3>());
-        }
-        for (int axis = 0; axis < system_.axes(); ++axis) {
-            if (!d.increments.empty()) now.q[axis][column] = d.increments[axis];
-            double p = 0;
-            if (!d.rates.empty()) p += system_.model().armature[axis] * d.rates[axis];
-            if (!d.armature.empty()) p += tape_->rate[axis] * d.armature[axis];
-            now.p[axis][column] = p;
-        }
-    }
-    start_flexible(directions, count, now);
-}
-
 // twists_, axes_ and rows_ (multipliers) from wrenches_ at the centres of mass, axes_ and rows_ (motions)
 void Adjoint::solve_forward() {
     if (!by_passes_) {
@@ -388,10 +351,12 @@ std::vector<OutputArrays> Adjoint::forward(std::vector<InputArrays> directions, 
     for (int first = 0; first < columns; first += width) {
         Group& group = groups.emplace_back(Group{first, std::min(width, columns - first), false, zero, zero, zero, still});
         const InputArrays* d = &directions[first];
-        start_tangents(d, group.count, group.now, group.velocities);
+        if (tape_->uses_two_steps) start_tangents(0, d, group.count, group.last, group.velocities);
+        start_tangents(1, d, group.count, group.now, group.velocities);
         for (int column = 0; column < group.count; ++column)
-            for (const auto* part : {&d[column].twists, &d[column].velocities, &d[column].increments, &d[column].rates})
-                group.moves = group.moves || std::any_of(part->begin(), part->end(), [](double value) { return value != 0; });
+            for (const auto* states : {d[column].twists, d[column].velocities, d[column].increments, d[column].rates})
+                for (const auto* part : {&states[0], &states[1]})
+                    group.moves = group.moves || std::any_of(part->begin(), part->end(), [](double value) { return value != 0; });
         write_tangents(group.now, group.velocities, 0, group.count, &result[first]);
     }
     for (int i = 2; i < static_cast<int>(tape_->records.size()); ++i) {

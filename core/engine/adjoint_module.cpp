@@ -133,10 +133,10 @@ void bind_adjoint(nb::module_& module) {
             for (OutputArrays& each : result) list.append(to_dict(std::move(each)));
             return list;
         })
-        .def("start", [](Adjoint& self, const Doubles& q, const Doubles& rates) {
+        .def("start", [](Adjoint& self, const Doubles& q, const Doubles& rates, bool before) {
             expect(q, self.axes());
             expect(rates, self.axes());
-            return to_dict(self.start(q.data(), rates.data()));
+            return to_dict(self.start(before ? 0 : 1, q.data(), rates.data()));
         })
         .def("velocities", [](Adjoint& self) {
             auto values = self.recorded_velocities();

@@ -235,30 +235,28 @@ void FlexibleBody::accelerations_by(const Mat3& R, const Vec6& twist, const doub
 }
 
 // Z_rate_k = R (e_k [w] + rate_k)
-void FlexibleBody::add_start(const Mat3& R, const Vec6& velocity, const double* rates, const Vec6& twist, const Vec6& faster,
+// c' = R v and Z_k' = e_k R [w] + e_k' R, less what is not due to a motion of the body's points; that turns with the body.
+void FlexibleBody::add_start(const Mat3& R, const FlexibleState& state, const Vec3& w, const Vec6& twist, const Vec6& faster,
                              const double* eta, const double* faster_eta, FlexibleState& tangent) const {
     add_motion(R, twist, eta, tangent);
-    const Mat3 W = skew(velocity.tail<3>()), turn = skew(twist.tail<3>()), spin = skew(faster.tail<3>());
-    tangent.c_rate += R * Vec3(faster.head<3>() + twist.tail<3>().cross(velocity.head<3>()));
+    const Vec3 turn = R * twist.tail<3>();
+    const Mat3 turning = skew(turn), W = skew(w), spin = skew(faster.tail<3>());
+    tangent.c_rate += R * faster.head<3>() + turn.cross(state.c_rate);
     for (int k = 0; k <= r_; ++k) {
-        const double rate = k ? rates[k - 1] : 0.0, moved = k ? eta[k - 1] : 0.0, more = k ? faster_eta[k - 1] : 0.0;
-        const Mat3 change = turn * Mat3(e_[k] * W + rate * Mat3::Identity()) + e_[k] * spin + moved * W + more * Mat3::Identity();
-        tangent.Z_rate[k] += R * change;
+        const double moved = k ? eta[k - 1] : 0.0, more = k ? faster_eta[k - 1] : 0.0;
+        tangent.Z_rate[k] += turning * state.Z_rate[k] + R * Mat3(e_[k] * spin + moved * W + more * Mat3::Identity());
     }
 }
 
-void FlexibleBody::pull_back_start(const Mat3& R, const Vec6& velocity, const double* rates, const FlexibleState& gradient, Vec6& by_twist,
+void FlexibleBody::pull_back_start(const Mat3& R, const FlexibleState& state, const Vec3& w, const FlexibleState& gradient, Vec6& by_twist,
                                    Vec6& by_velocity, double* by_eta, double* by_rates) const {
     pull_back(R, gradient, by_twist, by_eta);
-    const Mat3 Rt = R.transpose(), W = skew(velocity.tail<3>());
-    const Vec3 linear = Rt * gradient.c_rate;
-    by_velocity.head<3>() += linear;
-    by_twist.tail<3>() += velocity.head<3>().cross(linear);
+    const Mat3 Rt = R.transpose(), W = skew(w);
+    by_velocity.head<3>() += Rt * gradient.c_rate;
+    by_twist.tail<3>() += Rt * state.c_rate.cross(gradient.c_rate);
     for (int k = 0; k <= r_; ++k) {
         const Mat3 g = Rt * gradient.Z_rate[k];
-        const double rate = k ? rates[k - 1] : 0.0;
-        const Mat3 moving = e_[k] * W + rate * Mat3::Identity();
-        by_twist.tail<3>() += axial(g * Mat3(moving.transpose()));
+        by_twist.tail<3>() += Rt * axial(gradient.Z_rate[k] * Mat3(state.Z_rate[k].transpose()));
         by_velocity.tail<3>() += e_[k] * axial(g);
         if (k == 0) continue;
         by_eta[k - 1] += inner(g, W);

@@ -96,10 +96,11 @@ class FlexibleBody {
     double beta() const { return beta_; }
     double alpha() const { return alpha_; }
     double modal_mass(int p, int q) const { return M_[p * r_ + q]; }
-    // At the start: tangent of `state_of` for changes of pose and velocity, and the transposed map.
-    void add_start(const Mat3& R, const Vec6& velocity, const double* rates, const Vec6& twist, const Vec6& faster, const double* eta,
+    // At the start: tangent of a state for changes of pose, of a velocity with the spin w, of amplitudes and of their rates, and the
+    // transposed map.
+    void add_start(const Mat3& R, const FlexibleState& state, const Vec3& w, const Vec6& twist, const Vec6& faster, const double* eta,
                    const double* faster_eta, FlexibleState& tangent) const;
-    void pull_back_start(const Mat3& R, const Vec6& velocity, const double* rates, const FlexibleState& gradient, Vec6& by_twist,
+    void pull_back_start(const Mat3& R, const FlexibleState& state, const Vec3& w, const FlexibleState& gradient, Vec6& by_twist,
                          Vec6& by_velocity, double* by_eta, double* by_rates) const;
 
    private:

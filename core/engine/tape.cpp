@@ -23,7 +23,7 @@ bool are_equal(const std::vector<T>& a, const std::vector<T>& b) {
 }  // namespace
 
 Tape::Tape(const System& system, const History& history, double time, bool uses_two_steps_, std::vector<int> loops_)
-    : loops(std::move(loops_)), velocity(system.velocity), rate(system.rate), uses_two_steps(uses_two_steps_), gravity(system.gravity),
+    : loops(std::move(loops_)), velocity(system.velocity), uses_two_steps(uses_two_steps_), gravity(system.gravity),
       axes_(system.axes()), rows_(static_cast<int>(system.model().rows.size())), stride_(axes_ + 2 * rows_ + 6 * loops.size()) {
     set_inputs(system, {});
     for (int record = 0; record < 2; ++record) {
@@ -31,6 +31,7 @@ Tape::Tape(const System& system, const History& history, double time, bool uses_
         add({}, time, 1, false);
         fill(record, system);
         if (is_before) std::copy(history.q_before.begin(), history.q_before.end(), q(record));
+        rate[record] = is_before ? history.rate_before : system.rate;
         momentum[record] = is_before ? history.momentum_before : history.momentum;
         p[record] = is_before ? history.p_before : history.p;
         flexible[record] = is_before ? history.flexible_before : history.flexible;

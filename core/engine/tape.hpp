@@ -58,15 +58,16 @@ class Tape {
     int axes() const { return axes_; }
     int rows() const { return rows_; }
 
-    // records[0] is the state before the start (or the start itself), records[1] the start
+    // records[0] is the state one step before the start (the start itself where the first step uses one state), records[1] the start
     std::vector<TapeRecord> records;
     std::vector<int> ends;           // the record at the start and at the end of each time step
     std::vector<int> loops;
     std::vector<Vec6> velocity;      // at the start
-    std::vector<double> rate;        // at the start, of the increments
-    std::vector<Vec6> momentum[2];   // of the first two records
-    std::vector<double> p[2];        // armature momenta of the first two records
-    std::vector<FlexibleState> flexible[2];  // of the first two records
+    // of the first two records:
+    std::vector<double> rate[2];     // of the increments
+    std::vector<Vec6> momentum[2];
+    std::vector<double> p[2];        // armature momenta
+    std::vector<FlexibleState> flexible[2];
     bool uses_two_steps = false;
     bool driven = false;             // an actuator acted that the derivatives do not cover
     bool softened = false;           // limits that contradict each other gave way, which the derivatives do not cover

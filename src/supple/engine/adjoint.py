@@ -13,7 +13,7 @@ there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,30 +28,48 @@ from supple.mechanism.axes import axis_slices, of_tree
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 
+Columns = Sequence[Mapping[str, Array]]
+"""Directions as arrays of the compiled sweep."""
 MOTION = ("coordinates", "poses", "velocities", "torques")
 LANES = 8
 """Directions that a sweep forward processes at once."""
-AT_START = ("twists", "velocities", "increments", "rates")
-"""Arrays of the compiled sweep that describe the start: of bodies, then of joints."""
+AT_START = ("twists", "increments", "rates", "velocities")
+"""Arrays of the compiled sweep that describe the state at the start: increments of poses and coordinates, and changes
+of the rates of joints and of the twists of bodies."""
+BEFORE = tuple(f"{name}_before" for name in AT_START)
+"""Those of the state one time step before the start."""
 
 
 @dataclass(frozen=True)
-class _Start:
-    """Gradient with respect to the start, computed when it is first asked for."""
+class _State:
+    """Gradient with respect to one of the two states that a tape starts from, computed when it is first asked for."""
 
     tape: Tape
     found: dict[str, Array]
+    parts: tuple[str, ...]
 
     @cached_property
-    def gradient(self) -> tuple[Array, Array]:
-        """(dof,) with respect to the initial coordinates, and to their rates."""
-        if not self.tape.from_start:
-            raise _late_tape_error()
-        of_q, of_rates = (
-            np.array([sum(float(column[part] @ self.found[part]) for part in AT_START) for column in columns])
-            for columns in _initial_maps(self.tape)
-        )
-        return of_q, of_rates
+    def q(self) -> Array:
+        return self._products(self._maps[0], self.parts)
+
+    @cached_property
+    def rates(self) -> Array:
+        return self._products(self._maps[1], self.parts)
+
+    @cached_property
+    def coordinates(self) -> Array:
+        return self._products(self._maps[0], self.parts[:2])
+
+    @property
+    def velocities(self) -> Array:
+        return self.found[self.parts[3]].reshape(-1, 6)
+
+    @cached_property
+    def _maps(self) -> tuple[Columns, Columns]:
+        return _state_maps(self.tape, self.parts)
+
+    def _products(self, columns: Columns, parts: tuple[str, ...]) -> Array:
+        return np.array([sum(float(column[part] @ self.found[part]) for part in parts) for column in columns])
 
 
 @dataclass(frozen=True)
@@ -96,18 +114,51 @@ class Gradient:
     """By flexible body: with respect to its stiffness-proportional damping."""
     _wrenches: Array
     """(parts, bodies, 6): with respect to a wrench at the body's origin, in body axes, for each part of a time step."""
-    _start: _Start
+    _start: _State
+    _before: _State
 
     @property
     def q(self) -> Array:
-        """(dof,): with respect to the initial coordinates. Where there are loops, for directions that keep them
-        closed."""
-        return self._start.gradient[0]
+        """(dof,): with respect to the coordinates at the start, rad or m, where bodies move as coordinates and rates
+        say. Where there are loops, for directions that keep them closed."""
+        return self._start.q
 
     @property
     def rates(self) -> Array:
-        """(dof,): with respect to the initial rates. Where there are loops, for rates that keep them closed."""
-        return self._start.gradient[1]
+        """(dof,): with respect to the rates `Simulation.qd` at the start, rad/s or m/s. Where there are loops, for
+        rates that keep them closed."""
+        return self._start.rates
+
+    @property
+    def coordinates(self) -> Array:
+        """(dof,): with respect to the coordinates at the start, where bodies keep their `velocities`."""
+        return self._start.coordinates
+
+    @property
+    def velocities(self) -> Array:
+        """(bodies, 6): with respect to `Simulation.velocities` at the start, where coordinates and rates are kept."""
+        return self._start.velocities
+
+    @property
+    def q_before(self) -> Array:
+        """(dof,): as `q`, one time step before the start. This and the next three are zero unless the first step is one
+        of BDF2, on a tape that began in the middle of a run."""
+        return self._before.q
+
+    @property
+    def rates_before(self) -> Array:
+        """(dof,): as `rates`, one time step before the start."""
+        return self._before.rates
+
+    @property
+    def coordinates_before(self) -> Array:
+        """(dof,): as `coordinates`, one time step before the start."""
+        return self._before.coordinates
+
+    @property
+    def velocities_before(self) -> Array:
+        """(bodies, 6): as `velocities`, one time step before the start."""
+        return self._before.velocities
 
     def load(self, name: str, frame: str = "world") -> Array:
         """(steps + 1, 6): with respect to the wrench at the origin of a body or site, in world axes or its own."""
@@ -213,7 +264,8 @@ def _gradient(tape: Tape, found: dict[str, Array]) -> Gradient:
         alpha=alpha,
         beta=beta,
         _wrenches=found["wrenches"].reshape(-1, len(mech.bodies), 6),
-        _start=_Start(tape, {name: found[name] for name in AT_START}),
+        _start=_State(tape, found, AT_START),
+        _before=_State(tape, found, BEFORE),
     )
 
 
@@ -229,6 +281,10 @@ def tangent(
     *,
     q: ArrayLike | None = None,
     rates: ArrayLike | None = None,
+    velocities: ArrayLike | None = None,
+    q_before: ArrayLike | None = None,
+    rates_before: ArrayLike | None = None,
+    velocities_before: ArrayLike | None = None,
     motors: Mapping[str, ArrayLike] | None = None,
     set_points: Mapping[str, ArrayLike] | None = None,
     joint_torques: Mapping[str, ArrayLike] | None = None,
@@ -252,7 +308,10 @@ def tangent(
 
     Args:
         tape: the recorded time steps.
-        q, rates: (directions, dof) of the initial coordinates and rates.
+        q, rates: (directions, dof) of the coordinates at the start and of their rates.
+        velocities: (directions, bodies, 6) of the bodies' twists at the start; if not given, those that follow from q
+            and rates.
+        q_before, rates_before, velocities_before: the same, one time step before the start.
         motors, set_points, joint_torques: (directions, steps + 1) by name, as in `Gradient`.
         loads: (directions, steps + 1, 6) wrench at the origin of a body or site, by name.
         frame: axes of the loads, "world" or "body".
@@ -266,7 +325,8 @@ def tangent(
         MechanismError: an array has the wrong shape or is not finite, or a name is not known.
     """
     directions = _Directions(tape)
-    directions.start(q, rates)
+    directions.state(AT_START, q=q, rates=rates, velocities=velocities)
+    directions.state(BEFORE, q_before=q_before, rates_before=rates_before, velocities_before=velocities_before)
     directions.over_time(motors, "motors", lambda name: ("targets", _motor_row(tape, name)))
     directions.over_time(set_points, "set_points", directions.set_point)
     directions.over_time(joint_torques, "joint_torques", lambda name: ("torques", directions.axis(name)))
@@ -384,20 +444,23 @@ class _Directions:
     def entry(self, column: dict[str, Array], name: str) -> Array:
         return column.setdefault(name, np.zeros(self.shapes[name]))
 
-    def start(self, q: ArrayLike | None, rates: ArrayLike | None) -> None:
-        if q is None and rates is None:
+    def state(self, parts: tuple[str, ...], **given: ArrayLike | None) -> None:
+        """Coordinates, their rates and velocities, in this order, as `parts` of the compiled sweep."""
+        if all(values is None for values in given.values()):
             return
-        if not self.tape.from_start:
-            raise _late_tape_error()
-        maps = _initial_maps(self.tape)
-        for values, of, what in ((q, maps[0], "q"), (rates, maps[1], "rates")):
+        mech, (*joints, (bodies, twists)) = self.tape.mechanism, given.items()
+        for (what, values), of in zip(joints, _state_maps(self.tape, parts), strict=True):
             if values is None:
                 continue
-            checked = self.checked(values, (self.tape.mechanism.dof,), what)
+            checked = self.checked(values, (mech.dof,), what)
             for column, direction in zip(self.columns or (), checked, strict=True):
-                for part in AT_START:
+                for part in parts:
                     change = sum((d * each[part] for d, each in zip(direction, of, strict=True)), np.zeros(1))
                     column[part] = column.get(part, 0.0) + change
+        if twists is not None:
+            checked = self.checked(twists, (len(mech.bodies), 6), bodies)
+            for column, direction in zip(self.columns or (), checked, strict=True):
+                column[parts[3]] = direction.ravel()
 
     def over_time(
         self, given: Mapping[str, ArrayLike] | None, what: str, place: Callable[[str], tuple[str, int]]
@@ -444,8 +507,6 @@ class _Directions:
     def material(self, given: Mapping[str, ArrayLike] | None, what: str, k: int) -> None:
         mech = self.tape.mechanism
         for name, values in (given or {}).items():
-            if not self.tape.from_start:
-                raise _late_tape_error()
             index = find([each.name for each in mech.flexible], name, f"flexible body of '{mech.name}'")
             unit = mech.flexible[index].part.material.young if what == "young" else 1.0
             checked = self.checked(values, (), f"{what}['{name}']")
@@ -486,13 +547,6 @@ def _motor_row(tape: Tape, name: str) -> int:
     return tape.equations.row[names[find(names, name, f"motor of '{tape.mechanism.name}'")]]
 
 
-def _late_tape_error() -> MechanismError:
-    return MechanismError(
-        "the tape began in the middle of a run, where there are no initial coordinates and rates; "
-        "start it before the first step, or after sim.reset()"
-    )
-
-
 def _coupling_names(tape: Tape) -> dict[str, str]:
     """The name of each coupling in the results: with '.coupling' where a coordinate has the same name."""
     axes = tape.equations.axis
@@ -508,12 +562,11 @@ def _to_axes(tape: Tape, values: Array) -> Array:
     return result
 
 
-def _initial_maps(tape: Tape) -> tuple[Iterable[dict[str, Array]], Iterable[dict[str, Array]]]:
-    """For each initial coordinate, then for each initial rate: the bodies' twists and changes of velocity, increments
-    and changes of the rates of all joints."""
-    units = _to_axes(tape, np.eye(tape.mechanism.dof))
-    still = np.zeros(units.shape[1])
-    return [tape.sweep.start(unit, still) for unit in units], [tape.sweep.start(still, unit) for unit in units]
+def _state_maps(tape: Tape, parts: tuple[str, ...]) -> tuple[Columns, Columns]:
+    """Directions along each coordinate of the state that `parts` describe, then along each rate."""
+    units, before = _to_axes(tape, np.eye(tape.mechanism.dof)), parts == BEFORE
+    still, start = np.zeros(units.shape[1]), tape.sweep.start
+    return [start(unit, still, before) for unit in units], [start(still, unit, before) for unit in units]
 
 
 def _point(tape: Tape, name: str) -> tuple[int, Array]:

@@ -501,7 +501,7 @@ class Simulation(Recordable):
 
         The recording ends with `Tape.stop()` or with the `with` block of the tape.
         """
-        return Tape(self._eqs, np.array_equal(self._core.history(), self._origin.history))
+        return Tape(self._eqs)
 
     def save(self) -> SavedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""

@@ -25,12 +25,9 @@ class Tape:
     and 64 more, for an arm of 20 links 0.23 kB; rows are motors, rigid couplings and limits.
     """
 
-    def __init__(self, eqs: Equations, from_start: bool) -> None:
+    def __init__(self, eqs: Equations) -> None:
         self._eqs = eqs
         self._core: Any = eqs.core.record()
-        self.from_start = from_start
-        """Whether the tape began at the initial state of the simulation, so that derivatives with respect to the
-        initial coordinates and rates exist."""
 
     @property
     def mechanism(self) -> Mechanism:
