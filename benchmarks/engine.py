@@ -115,7 +115,7 @@ def step_times(report: Report, quick: bool) -> None:
 
 
 def absolute_targets(report: Report, times: dict[str, dict[str, float]]) -> None:
-    """Targets in microseconds. MuJoCo's time tells how much faster or slower this machine is than that of the targets."""
+    """Targets in microseconds. MuJoCo's time tells how fast this machine is beside the one they were set for."""
     for name, (target, mujoco_there) in TARGETS.items():
         took = times.get(name.split(", coupled")[0])
         if took is None:  # a robot that is not here
