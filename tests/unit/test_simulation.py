@@ -204,6 +204,25 @@ def test_a_step_that_fails_in_its_middle_leaves_the_state_before_it(method):
     assert sim.reactions.keys() == good.reactions.keys()
 
 
+@pytest.mark.parametrize("in_world", [False, True])
+@pytest.mark.parametrize("passes", [True, False])
+def test_reactions_after_a_step_that_fails_are_those_before_it(passes, in_world):
+    sims = []
+    for _ in range(2):
+        sim = supple.Simulation(chain([30.0] * 3, gravity=(0, 0, -9.81)), 1e-2)
+        sim._core.use_passes(passes)
+        moving = supple.World(1e-2) if in_world else sim
+        if in_world:
+            moving.add(sim)
+        moving.step(5)
+        sims.append(sim)
+    sim.apply("end", [0, 0, 0, 0, 1e13, 0])
+    with pytest.raises(supple.ConvergenceError):
+        moving.step()
+    for name, wrench in sims[0].reactions.items():
+        np.testing.assert_allclose(sim.reactions[name], wrench, atol=1e-9, err_msg=name)
+
+
 def test_a_joint_that_turns_too_far_is_not_called_an_open_loop():
     sim = supple.Simulation(replace(mechanisms.four_bar(stiffness=1.0), motors=(Motor("drive", "c", 0.0),)), 2e-3)
     sim.set_target("drive", 3.0)
