@@ -565,6 +565,30 @@ def test_a_mechanism_far_from_the_origin(method):
     np.testing.assert_allclose(found[1], found[0], atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore::supple.ImportWarning")
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+@pytest.mark.parametrize("name", ["ladder", "gripper"])
+def test_loops_a_kilometre_from_the_origin(name, method, request):
+    """Positions there are rounded to 1e-13 m."""
+    away = spatial.translation([800.0, -500.0, 350.0])
+    if name == "gripper":
+        mech = supple.load(request.getfixturevalue("robots") / "robotiq_2f85/2f85.xml")
+    else:
+        mech = supple.library.ladder(gravity=(0, 0, -9.81))
+    near, far = (supple.Simulation(each, 2e-3, method) for each in (mech, mech.placed(away)))
+    for sim in (near, far):
+        if name == "gripper":
+            sim.set_control("fingers_actuator", 255)
+        else:
+            sim.apply("tip", [5, 50, 3, 0.1, 0.2, 0.3])
+        sim.step(300)
+    assert np.abs(near.poses.array - mech.poses.array).max() > 0.03
+    np.testing.assert_allclose(far.poses.array, away @ near.poses.array, rtol=0, atol=5e-9)
+    np.testing.assert_allclose(flat(far.coordinates), flat(near.coordinates), rtol=0, atol=5e-9)
+    np.testing.assert_allclose(2e-3 * far.velocities, 2e-3 * near.velocities, rtol=0, atol=5e-9)
+    assert far.gap < 1e-11
+
+
 def test_a_stretched_chain_in_its_singular_pose():
     eq = supple.equilibrium(chain([1e-3] * 6), {"end": [100, 0, 0, 0, 0, 0]})
     assert np.abs(eq.q).max() < 1e-9
