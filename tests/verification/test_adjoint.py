@@ -479,16 +479,47 @@ def test_fast_spin_of_a_ball_joint() -> None:
         check(case, replace(inputs, rates=np.array([8.0, -11.0, 6.0])))
 
 
-def test_a_limit_that_stays_touched() -> None:
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("coupled", [False, True])
+def test_a_limit_that_stays_touched(coupled: bool, sparse: bool) -> None:
+    """Of a hinge, or of a coupling of two hinges."""
     b = supple.Builder("resting")
     b.link("upper", (0, 0, 0), (1, 0, 0), mass=1.0)
     b.link("lower", (1, 0, 0), (1.6, 0, 0), mass=0.5)
-    b.hinge("shoulder", "world", "upper", at=(0, 0, 0), axis="y", limits=(-1.0, 0.0))
+    b.hinge("shoulder", "world", "upper", at=(0, 0, 0), axis="y", limits=(-1.0, np.inf if coupled else 0.0))
     b.hinge("elbow", "upper", "lower", at=(1, 0, 0), axis="y", stiffness=10.0, damping=0.1)
-    case = Case(b.build())
+    if coupled:
+        b.couple("cord", {"shoulder": 1.0, "elbow": 0.3}, stiffness=2.0, limits=(-1.0, 0.0))
+    case = Case(b.build(), sparse=sparse)
     inputs = usual_inputs(np.random.default_rng(9), case)
-    tape = check(case, replace(inputs, rates=np.array([0.0, 0.5])), skip=("q", "rates"))
+    rates = np.array([-0.15, 0.5]) if coupled else np.array([0.0, 0.5])
+    tape = check(case, replace(inputs, rates=rates), skip=("q", "rates"))
     assert tape.impacts == (1,)
+    held = tape.coordinates @ ([1.0, 0.3] if coupled else [1.0, 0.0])
+    assert np.abs(held).max() < 1e-12
+    assert np.abs(tape.coordinates[:, 1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("method", ["bdf2", "euler"])
+@pytest.mark.parametrize("limited", ["a", "b", "c", "d", "e"])
+def test_a_limit_that_stays_touched_in_a_loop(limited: str, method: str, sparse: bool) -> None:
+    """Four bars that sag between two feet: a limit of one of the five hinges leaves one motion."""
+    b = supple.Builder("five-bar", gravity=(0, 0, -9.81))
+    corners = np.array([(0, 0, 0), (0.1, 0, 0.4), (0.4, 0, 0.6), (0.75, 0, 0.5), (0.8, 0, 0)])
+    names = ["world", "first", "second", "third", "fourth", "world"]
+    for i in range(4):
+        b.link(names[i + 1], corners[i], corners[i + 1], mass=1.0)
+    for i, hinge in enumerate("abcde"):
+        limits = (-np.inf, np.inf) if hinge != limited else (-1.0, 0.0) if hinge in "bd" else (0.0, 1.0)
+        b.hinge(hinge, names[i], names[i + 1], corners[i], "y", stiffness=2.0, damping=0.05, limits=limits)
+    case = Case(b.build(), method, sparse=sparse)
+    tape = check(case, usual_inputs(np.random.default_rng(9), case))
+    ends = names["abcde".index(limited) :][:2]
+    inner, outer = (tape.poses[:, case.mech.body_index(n), :3, :3] if n != "world" else np.eye(3) for n in ends)
+    across = np.swapaxes(inner, -1, -2) @ outer
+    assert np.abs(across - across[0]).max() < 1e-11
+    assert np.abs(tape.coordinates).max() > 1e-4
 
 
 def test_divided_steps() -> None:
