@@ -57,6 +57,94 @@ def test_bad_arguments_of_a_simulation():
     assert sim.time == 0
 
 
+NAMES = "there is no body or site of 'driven' named 'lowr'; did you mean 'lower'?"
+WRENCH = "wrench on 'lower' (force, then torque) must "
+COUNT = "the number of steps must be a whole number, 0 or more, got "
+REFUSALS = {
+    "body": (lambda sim: sim.apply("lowr", [0] * 6), NAMES),
+    "body of a handle": (lambda sim: sim.pull("lowr", (0, 0, 0)), NAMES),
+    "body of a pose": (lambda sim: sim.poses["lowr"], NAMES),
+    "the world": (lambda sim: sim.apply("world", [0] * 6), "there is no body or site of 'driven' named 'world'"),
+    "NaN wrench": (
+        lambda sim: sim.apply("lower", [0, 0, np.nan, 0, 0, 0]),
+        WRENCH + "be finite, got [0, 0, nan, 0, 0, 0]",
+    ),
+    "short wrench": (lambda sim: sim.apply("lower", [0] * 3), WRENCH + "have shape 6, got 3"),
+    "frame": (lambda sim: sim.apply("lower", [0] * 6, "local"), "frame must be 'world' or 'body', got 'local'"),
+    "short point": (lambda sim: sim.pull("lower", (0, 0)), "the point to pull to must have shape 3, got 2"),
+    "damper of a handle": (
+        lambda sim: sim.pull("lower", (0, 0, 0), 5.0, -1.0),
+        "the damping of a handle must not be negative, got -1.0",
+    ),
+    "joint of a target": (
+        lambda sim: sim.set_target("elbw", 0.1),
+        "there is no joint, coordinate, coupling or motor of 'driven' named 'elbw'; did you mean 'elbow'?",
+    ),
+    "NaN target": (lambda sim: sim.set_target("elbow", np.nan), "target of 'elbow' must be finite, got nan"),
+    "long target": (lambda sim: sim.set_target("elbow", [0, 0]), "targets of 'elbow' must have shape 1, got 2"),
+    "joint of a torque": (
+        lambda sim: sim.set_torque("elbw", 0.1),
+        "there is no joint of 'driven' named 'elbw'; did you mean 'elbow'?",
+    ),
+    "infinite torque": (
+        lambda sim: sim.set_torque("elbow", np.inf),
+        "torque on 'elbow' (1 axes) must be finite, got [inf]",
+    ),
+    "torque on a motor": (
+        lambda sim: sim.set_torque("shoulder", 1.0),
+        "motor 'drive' prescribes 'shoulder', so that a torque on it does nothing; remove the motor, or move it with "
+        "sim.set_target",
+    ),
+    "fewer steps than none": (lambda sim: sim.step(-1), COUNT + "-1"),
+    "half a step": (lambda sim: sim.step(1.5), COUNT + "1.5"),
+    "short q": (lambda sim: sim.set_q([0.0]), "q of 'driven' (2 coordinates) must have shape 2, got 1"),
+    "motor away": (
+        lambda sim: supple.Simulation(sim.mechanism, 1e-3, q=[0.3, 0]),
+        "motor 'drive' starts at 0 but its coordinate is at 0.3; start the simulation there (q=..., or "
+        "at=supple.equilibrium(mech)), or let the motor start at its coordinate",
+    ),
+    "open loop": (
+        lambda _: supple.Simulation(square(), 1e-3, q=[0.5, 0.1, 0.1]),
+        "the loop at joint 'd' has a gap of 0.55 m at the start; start 'square' where loops are closed within limits, "
+        "for instance supple.assemble(mech).mechanism",
+    ),
+    "no spring": (
+        lambda _: supple.Simulation(pendulum(), 1e-3).set_target("hinge", 0.1),
+        "'hinge' has no spring to set a target for; add one with mech.with_springs(...)",
+    ),
+    "negative stiffness": (
+        lambda _: pendulum(stiffness=-1.0),
+        "stiffness of joint 'hinge' must not be negative, got [-1.0]",
+    ),
+    "negative damping": (lambda _: pendulum(damping=-1.0), "damping of joint 'hinge' must not be negative, got [-1.0]"),
+    "negative armature": (
+        lambda _: pendulum(armature=-1),
+        "armature of joint 'hinge' must not be negative, got [-1.0]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_texts_of_refusals(case):
+    call, text = REFUSALS[case]
+    with pytest.raises(supple.MechanismError) as caught:
+        call(supple.Simulation(driven(), 1e-3))
+    assert str(caught.value).startswith(text)
+
+
+def test_the_text_of_a_step_that_does_not_converge():
+    sim = supple.Simulation(square(**{"driven": True, "driven twice": True}), 1e-2)
+    sim.set_target("drive", 0.4)
+    with pytest.raises(supple.ConvergenceError) as caught:
+        sim.step(3)
+    text = str(caught.value)
+    assert text.startswith("the step from t = 0 s did not converge, even with a thousandth of dt: coordinate '")
+    assert text.endswith(
+        "Limits or motors contradict each other, or a force is too large; apply less, or take a smaller dt. The state "
+        "is that before this step"
+    )
+
+
 @pytest.mark.parametrize(
     ("curve", "text"),
     [
@@ -96,7 +184,10 @@ def test_bodies_that_dynamics_cannot_move():
     b.hinge("root", "world", "rod", at=(0, 0, 0), axis="y", stiffness=1.0)
     b.hinge("tip", "rod", "ghost", at=(1, 0, 0), axis="y", stiffness=1.0)
     mech = b.build()
-    with pytest.raises(supple.MechanismError, match="dynamics cannot move 'tip' of 'ghost'"):
+    text = (
+        "dynamics cannot move 'tip' of 'ghost': the bodies that they move have no inertia; give them mass and inertia"
+    )
+    with pytest.raises(supple.MechanismError, match=text):
         supple.Simulation(mech, 1e-3)
     with pytest.raises(supple.MechanismError, match="moves no mass"):
         supple.modes(mech)
