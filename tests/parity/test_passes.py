@@ -153,7 +153,7 @@ def test_robots(robots, path, method):
     agree(sims, 300)
     for sim in sims:
         sim.reset()
-    force = min(50.0, 3.0 * sum(body.mass for body in mech.bodies))
+    force = min(20.0, mech.mass)
     for _ in range(5):
         body = mech.bodies[rng.integers(len(mech.bodies))].name
         wrench = force * rng.uniform() * rng.normal(size=6) * np.repeat([1.0, 0.1 * mech.radius], 3)
