@@ -114,6 +114,7 @@ def stepping_targets(report: Report, took: dict[str, dict[str, float]]) -> None:
     else:
         print("Pinocchio is not installed (pip install '.[bench]'): its column and target are left out")
     report.target("arm of 20 links, us per step", 1e6 * arm["twist"], at_most=1)
+    report.target("arm of 20 links, us per step without the poses of links", 1e6 * arm["bare"], at_most=0.25)
     report.target("arm of 20 links, times faster than MuJoCo", arm["mujoco"] / arm["twist"], at_least=6)
     growth = long["twist"] / 400 / (took["helix 50"]["twist"] / 50)
     report.target("time per link, helix of 400 / of 50", growth, at_most=1.0)

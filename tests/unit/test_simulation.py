@@ -57,6 +57,94 @@ def test_bad_arguments_of_a_simulation():
     assert sim.time == 0
 
 
+NAMES = "there is no body or site of 'driven' named 'lowr'; did you mean 'lower'?"
+WRENCH = "wrench on 'lower' (force, then torque) must "
+COUNT = "the number of steps must be a whole number, 0 or more, got "
+REFUSALS = {
+    "body": (lambda sim: sim.apply("lowr", [0] * 6), NAMES),
+    "body of a handle": (lambda sim: sim.pull("lowr", (0, 0, 0)), NAMES),
+    "body of a pose": (lambda sim: sim.poses["lowr"], NAMES),
+    "the world": (lambda sim: sim.apply("world", [0] * 6), "there is no body or site of 'driven' named 'world'"),
+    "NaN wrench": (
+        lambda sim: sim.apply("lower", [0, 0, np.nan, 0, 0, 0]),
+        WRENCH + "be finite, got [0, 0, nan, 0, 0, 0]",
+    ),
+    "short wrench": (lambda sim: sim.apply("lower", [0] * 3), WRENCH + "have shape 6, got 3"),
+    "frame": (lambda sim: sim.apply("lower", [0] * 6, "local"), "frame must be 'world' or 'body', got 'local'"),
+    "short point": (lambda sim: sim.pull("lower", (0, 0)), "the point to pull to must have shape 3, got 2"),
+    "damper of a handle": (
+        lambda sim: sim.pull("lower", (0, 0, 0), 5.0, -1.0),
+        "the damping of a handle must not be negative, got -1.0",
+    ),
+    "joint of a target": (
+        lambda sim: sim.set_target("elbw", 0.1),
+        "there is no joint, coordinate, coupling or motor of 'driven' named 'elbw'; did you mean 'elbow'?",
+    ),
+    "NaN target": (lambda sim: sim.set_target("elbow", np.nan), "target of 'elbow' must be finite, got nan"),
+    "long target": (lambda sim: sim.set_target("elbow", [0, 0]), "targets of 'elbow' must have shape 1, got 2"),
+    "joint of a torque": (
+        lambda sim: sim.set_torque("elbw", 0.1),
+        "there is no joint of 'driven' named 'elbw'; did you mean 'elbow'?",
+    ),
+    "infinite torque": (
+        lambda sim: sim.set_torque("elbow", np.inf),
+        "torque on 'elbow' (1 axes) must be finite, got [inf]",
+    ),
+    "torque on a motor": (
+        lambda sim: sim.set_torque("shoulder", 1.0),
+        "motor 'drive' prescribes 'shoulder', so that a torque on it does nothing; remove the motor, or move it with "
+        "sim.set_target",
+    ),
+    "fewer steps than none": (lambda sim: sim.step(-1), COUNT + "-1"),
+    "half a step": (lambda sim: sim.step(1.5), COUNT + "1.5"),
+    "short q": (lambda sim: sim.set_q([0.0]), "q of 'driven' (2 coordinates) must have shape 2, got 1"),
+    "motor away": (
+        lambda sim: supple.Simulation(sim.mechanism, 1e-3, q=[0.3, 0]),
+        "motor 'drive' starts at 0 but its coordinate is at 0.3; start the simulation there (q=..., or "
+        "at=supple.equilibrium(mech)), or let the motor start at its coordinate",
+    ),
+    "open loop": (
+        lambda _: supple.Simulation(square(), 1e-3, q=[0.5, 0.1, 0.1]),
+        "the loop at joint 'd' has a gap of 0.55 m at the start; start 'square' where loops are closed within limits, "
+        "for instance supple.assemble(mech).mechanism",
+    ),
+    "no spring": (
+        lambda _: supple.Simulation(pendulum(), 1e-3).set_target("hinge", 0.1),
+        "'hinge' has no spring to set a target for; add one with mech.with_springs(...)",
+    ),
+    "negative stiffness": (
+        lambda _: pendulum(stiffness=-1.0),
+        "stiffness of joint 'hinge' must not be negative, got [-1.0]",
+    ),
+    "negative damping": (lambda _: pendulum(damping=-1.0), "damping of joint 'hinge' must not be negative, got [-1.0]"),
+    "negative armature": (
+        lambda _: pendulum(armature=-1),
+        "armature of joint 'hinge' must not be negative, got [-1.0]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_texts_of_refusals(case):
+    call, text = REFUSALS[case]
+    with pytest.raises(supple.MechanismError) as caught:
+        call(supple.Simulation(driven(), 1e-3))
+    assert str(caught.value).startswith(text)
+
+
+def test_the_text_of_a_step_that_does_not_converge():
+    sim = supple.Simulation(square(**{"driven": True, "driven twice": True}), 1e-2)
+    sim.set_target("drive", 0.4)
+    with pytest.raises(supple.ConvergenceError) as caught:
+        sim.step(3)
+    text = str(caught.value)
+    assert text.startswith("the step from t = 0 s did not converge, even with a thousandth of dt: coordinate '")
+    assert text.endswith(
+        "Limits or motors contradict each other, or a force is too large; apply less, or take a smaller dt. The state "
+        "is that before this step"
+    )
+
+
 @pytest.mark.parametrize(
     ("curve", "text"),
     [
@@ -96,7 +184,10 @@ def test_bodies_that_dynamics_cannot_move():
     b.hinge("root", "world", "rod", at=(0, 0, 0), axis="y", stiffness=1.0)
     b.hinge("tip", "rod", "ghost", at=(1, 0, 0), axis="y", stiffness=1.0)
     mech = b.build()
-    with pytest.raises(supple.MechanismError, match="dynamics cannot move 'tip' of 'ghost'"):
+    text = (
+        "dynamics cannot move 'tip' of 'ghost': the bodies that they move have no inertia; give them mass and inertia"
+    )
+    with pytest.raises(supple.MechanismError, match=text):
         supple.Simulation(mech, 1e-3)
     with pytest.raises(supple.MechanismError, match="moves no mass"):
         supple.modes(mech)
@@ -202,6 +293,25 @@ def test_a_step_that_fails_in_its_middle_leaves_the_state_before_it(method):
     assert np.array_equal(sim.save().history, good.save().history)
     assert np.array_equal(sim.poses.array, good.poses.array)
     assert sim.reactions.keys() == good.reactions.keys()
+
+
+@pytest.mark.parametrize("in_world", [False, True])
+@pytest.mark.parametrize("passes", [True, False])
+def test_reactions_after_a_step_that_fails_are_those_before_it(passes, in_world):
+    sims = []
+    for _ in range(2):
+        sim = supple.Simulation(chain([30.0] * 3, gravity=(0, 0, -9.81)), 1e-2)
+        sim._core.use_passes(passes)
+        moving = supple.World(1e-2) if in_world else sim
+        if in_world:
+            moving.add(sim)
+        moving.step(5)
+        sims.append(sim)
+    sim.apply("end", [0, 0, 0, 0, 1e13, 0])
+    with pytest.raises(supple.ConvergenceError):
+        moving.step()
+    for name, wrench in sims[0].reactions.items():
+        np.testing.assert_allclose(sim.reactions[name], wrench, atol=1e-9, err_msg=name)
 
 
 def test_a_joint_that_turns_too_far_is_not_called_an_open_loop():
@@ -544,6 +654,30 @@ def test_a_mechanism_far_from_the_origin(method):
         sim.step(50)
         found.append([flat(sim.coordinates), supple.equilibrium(sim.mechanism).q])
     np.testing.assert_allclose(found[1], found[0], atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::supple.ImportWarning")
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+@pytest.mark.parametrize("name", ["ladder", "gripper"])
+def test_loops_a_kilometre_from_the_origin(name, method, request):
+    """Positions there are rounded to 1e-13 m."""
+    away = spatial.translation([800.0, -500.0, 350.0])
+    if name == "gripper":
+        mech = supple.load(request.getfixturevalue("robots") / "robotiq_2f85/2f85.xml")
+    else:
+        mech = supple.library.ladder(gravity=(0, 0, -9.81))
+    near, far = (supple.Simulation(each, 2e-3, method) for each in (mech, mech.placed(away)))
+    for sim in (near, far):
+        if name == "gripper":
+            sim.set_control("fingers_actuator", 255)
+        else:
+            sim.apply("tip", [5, 50, 3, 0.1, 0.2, 0.3])
+        sim.step(300)
+    assert np.abs(near.poses.array - mech.poses.array).max() > 0.03
+    np.testing.assert_allclose(far.poses.array, away @ near.poses.array, rtol=0, atol=5e-9)
+    np.testing.assert_allclose(flat(far.coordinates), flat(near.coordinates), rtol=0, atol=5e-9)
+    np.testing.assert_allclose(2e-3 * far.velocities, 2e-3 * near.velocities, rtol=0, atol=5e-9)
+    assert far.gap < 1e-11
 
 
 def test_a_stretched_chain_in_its_singular_pose():

@@ -56,17 +56,27 @@ class Inputs:
             for value in [getattr(self, f.name)]
         }
 
-    def products(self, gradient: adjoint.Gradient, frame: str) -> list[float]:
-        """Products with a gradient, one for each input."""
-        loads = [float(np.sum(gradient.load(name, frame) * values)) for name, values in self.loads.items()]
-        payloads = [gradient.payload(name) * value for name, value in self.payload.items()]
-        whole = [float(getattr(gradient, name) @ getattr(self, name)) for name in ("q", "rates", "gravity")]
-        named = [
-            float(np.sum(getattr(gradient, part)[name] * value))
-            for part in ("motors", "set_points", "joint_torques", "stiffness", "damping", "armature", "mass")
-            for name, value in getattr(self, part).items()
-        ]
-        return [*loads, *payloads, *whole, *named]
+    def names(self) -> list[tuple[str, str]]:
+        """All inputs, as the name of a field and, if that is a dictionary, a name in it."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return [(part, name) for part, value in values.items() for name in (value if isinstance(value, dict) else [""])]
+
+    def alone(self, part: str, name: str) -> Inputs:
+        """The direction of one input only."""
+        zero, value = self.moved(self, -1.0), getattr(self, part)
+        return replace(zero, **{part: getattr(zero, part) | {name: value[name]} if name else value})
+
+    def product(self, gradient: adjoint.Gradient, frame: str, part: str, name: str) -> float:
+        """The part of the derivative that is due to one input."""
+        value = getattr(self, part)[name] if name else getattr(self, part)
+        match part:
+            case "loads":
+                slope: Any = gradient.load(name, frame)
+            case "payload":
+                slope = gradient.payload(name)
+            case _:
+                slope = getattr(gradient, part)[name] if name else getattr(gradient, part)
+        return float(np.sum(slope * value))
 
 
 @dataclass(frozen=True)
@@ -227,9 +237,12 @@ class Objective:
             weights[0] = 0  # the torque at the start is kept
 
     def value(self, tape: Tape) -> float:
-        q, poses = np.sum(self.coordinates * tape.coordinates), np.sum(self.poses * tape.poses[:, :, :3])
-        torques = sum(weights @ tape.torques[name] for name, weights in self.torques.items())
-        return float(q + poses + np.sum(self.velocities * adjoint.velocities(tape)) + torques)
+        return sum(float(np.sum(term)) for term in self.terms(tape))
+
+    def terms(self, tape: Tape) -> list[np.ndarray]:
+        torques = [weights * tape.torques[name] for name, weights in self.torques.items()]
+        parts = (self.coordinates, tape.coordinates), (self.poses, tape.poses[:, :, :3])
+        return [a * b for a, b in (*parts, (self.velocities, adjoint.velocities(tape)))] + torques
 
     def wrenches(self, tape: Tape) -> np.ndarray:
         H = tape.poses[:, :, :3]
@@ -270,7 +283,8 @@ def check(
     sizes: Sequence[float] = (2e-4, 1e-3, 2e-5, 2e-6),
     skip: tuple[str, ...] = (),
 ) -> Tape:
-    """The gradient and the tangent agree with central differences, and with each other to rounding.
+    """The gradient and the tangent agree with central differences, along a direction of all inputs and along some
+    inputs alone, and with each other to rounding.
 
     Differences must be large where loops are closed to 1e-11 only, and small where they cross a break of a spring's
     curve, so several are tried.
@@ -278,18 +292,28 @@ def check(
     rng = np.random.default_rng(seed)
     objective, direction = Objective(rng, case), random_direction(rng, case, inputs, skip)
     tape = case.run(inputs)
-    products = direction.products(objective.gradient(tape), case.frame)
-    backward = sum(products)
+    gradient = objective.gradient(tape)
+    products = {which: direction.product(gradient, case.frame, *which) for which in direction.names()}
+    backward = sum(products.values())
     motion = adjoint.tangent(tape, frame=case.frame, **direction.as_directions())
     forward, terms = objective.along(tape, motion)
-    scale = sum(map(abs, products)) + terms  # they may cancel
+    scale = sum(map(abs, products.values())) + terms  # they may cancel
     assert abs(forward - backward) < 1e-11 * scale
 
-    def error(size: float) -> float:
-        difference = central_difference(lambda s: objective.value(case.run(inputs.moved(direction, s))), size)
-        return abs(difference - backward) / scale
+    def error(along: Inputs, derivative: float, size: float) -> float:
+        moved = central_difference(lambda s: objective.value(case.run(inputs.moved(along, s))), size)
+        return abs(moved - derivative)
 
-    assert any(error(size) < 1e-7 for size in sizes)
+    assert any(error(direction, backward, size) < 1e-7 * scale for size in sizes)
+    # a few inputs alone: among all of them, an error of a small derivative would not be seen
+    rounding = 5e-15 / sizes[0] * sum(np.abs(term).sum() for term in objective.terms(tape))
+    if case.sparse:
+        rounding += 1e-11 * scale  # its steps satisfy constraints to 1e-11
+    kinds = [part for part in dict.fromkeys(part for part, _ in products) if part not in skip]
+    for part in rng.permutation(kinds)[:4]:
+        which = str(part), str(rng.choice([name for each, name in products if each == part]))
+        alone, slope = direction.alone(*which), products[which]
+        assert any(error(alone, slope, size) < 1e-7 * abs(slope) + rounding for size in (3e-3, *sizes)), which
     return tape
 
 
@@ -479,16 +503,47 @@ def test_fast_spin_of_a_ball_joint() -> None:
         check(case, replace(inputs, rates=np.array([8.0, -11.0, 6.0])))
 
 
-def test_a_limit_that_stays_touched() -> None:
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("coupled", [False, True])
+def test_a_limit_that_stays_touched(coupled: bool, sparse: bool) -> None:
+    """Of a hinge, or of a coupling of two hinges."""
     b = supple.Builder("resting")
     b.link("upper", (0, 0, 0), (1, 0, 0), mass=1.0)
     b.link("lower", (1, 0, 0), (1.6, 0, 0), mass=0.5)
-    b.hinge("shoulder", "world", "upper", at=(0, 0, 0), axis="y", limits=(-1.0, 0.0))
+    b.hinge("shoulder", "world", "upper", at=(0, 0, 0), axis="y", limits=(-1.0, np.inf if coupled else 0.0))
     b.hinge("elbow", "upper", "lower", at=(1, 0, 0), axis="y", stiffness=10.0, damping=0.1)
-    case = Case(b.build())
+    if coupled:
+        b.couple("cord", {"shoulder": 1.0, "elbow": 0.3}, stiffness=2.0, limits=(-1.0, 0.0))
+    case = Case(b.build(), sparse=sparse)
     inputs = usual_inputs(np.random.default_rng(9), case)
-    tape = check(case, replace(inputs, rates=np.array([0.0, 0.5])), skip=("q", "rates"))
+    rates = np.array([-0.15, 0.5]) if coupled else np.array([0.0, 0.5])
+    tape = check(case, replace(inputs, rates=rates), skip=("q", "rates"))
     assert tape.impacts == (1,)
+    held = tape.coordinates @ ([1.0, 0.3] if coupled else [1.0, 0.0])
+    assert np.abs(held).max() < 1e-12
+    assert np.abs(tape.coordinates[:, 1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("method", ["bdf2", "euler"])
+@pytest.mark.parametrize("limited", ["a", "b", "c", "d", "e"])
+def test_a_limit_that_stays_touched_in_a_loop(limited: str, method: str, sparse: bool) -> None:
+    """Four bars that sag between two feet: a limit of one of the five hinges leaves one motion."""
+    b = supple.Builder("five-bar", gravity=(0, 0, -9.81))
+    corners = np.array([(0, 0, 0), (0.1, 0, 0.4), (0.4, 0, 0.6), (0.75, 0, 0.5), (0.8, 0, 0)])
+    names = ["world", "first", "second", "third", "fourth", "world"]
+    for i in range(4):
+        b.link(names[i + 1], corners[i], corners[i + 1], mass=1.0)
+    for i, hinge in enumerate("abcde"):
+        limits = (-np.inf, np.inf) if hinge != limited else (-1.0, 0.0) if hinge in "bd" else (0.0, 1.0)
+        b.hinge(hinge, names[i], names[i + 1], corners[i], "y", stiffness=2.0, damping=0.05, limits=limits)
+    case = Case(b.build(), method, sparse=sparse)
+    tape = check(case, usual_inputs(np.random.default_rng(9), case))
+    ends = names["abcde".index(limited) :][:2]
+    inner, outer = (tape.poses[:, case.mech.body_index(n), :3, :3] if n != "world" else np.eye(3) for n in ends)
+    across = np.swapaxes(inner, -1, -2) @ outer
+    assert np.abs(across - across[0]).max() < 1e-11
+    assert np.abs(tape.coordinates).max() > 1e-4
 
 
 def test_divided_steps() -> None:
