@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple
+from supple.cli.comparison import MethodUnderLoad, _MuJoCoMethod, _seconds_per_step, compare
 from supple.viewer.methods import METHODS
 
 
@@ -126,6 +127,123 @@ def test_compare_gives_remedies_as_options(run, monkeypatch):
     assert json.loads(result.stdout)["failed"]["condensed"] == "nothing holds it. Add springs (--springs 50)"
 
 
+def driven_arm(limits=(-np.inf, np.inf)):
+    """A link on a spring of 5 N m/rad, which is an actuator with a range of 0.4 N m and a position control of zero."""
+    b = supple.Builder("driven", gravity=(0, 0, 0))
+    b.link("arm", (0, 0, 0), (0, 0, 0.5), mass=1.0)
+    b.hinge("pivot", "world", "arm", at=(0, 0, 0), axis="y", stiffness=5.0, damping=0.5, limits=limits)
+    b.actuator("drive", "pivot", gain=(5, 0, 0), bias=(0, -5, 0), force_range=(-0.4, 0.4), in_spring=True)
+    b.site("tip", "arm", (0, 0, 0.5))
+    return b.build()
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ((-np.inf, np.inf), "actuator 'drive' exceeds the range of its force"),
+        ((-0.06, 0.06), "'pivot' reaches a limit"),
+    ],
+)
+def test_the_default_load_keeps_actuators_and_coordinates_within_their_ranges(limits, reason):
+    found = compare(driven_arm(limits), ["tip"])
+    assert found.load_note.endswith(f"under more, {reason}")
+    largest = 4 / 3 * np.linalg.norm(found.wrenches["tip"]) * 0.5 / 5.0  # of the samples, rad
+    bound = min(0.4 / 5.0, limits[1])
+    assert 0.45 * bound < largest < bound
+    assert found.engine_stays
+    assert found.row("engine").error < 1e-9
+
+
+@pytest.mark.usefixtures("patient")
+def test_compare_says_that_the_engine_leaves_an_equilibrium_without_ranges(run):
+    """The torque of 2 N m exceeds the actuator's range: the simulated arm falls over."""
+    driven_arm().save("driven.json")
+    result = run("compare", "driven.json", "--force", "tip", "4", "0", "0")
+    assert result.exit_code == 0, result.stderr
+    assert "under this load, actuator 'drive' exceeds the range of its force" in result.stdout
+    assert "its simulation leaves the equilibrium" in result.stdout
+    assert "exact\n" not in result.stdout
+
+
+def test_the_default_load_leaves_out_end_effectors_that_no_force_moves():
+    b = supple.Builder("crank", gravity=(0, 0, 0))
+    b.link("hub", (0, 0, 0), (0, 0, 0.1), mass=0.2)
+    b.hinge("shaft", "world", "hub", at=(0, 0, 0), axis="z", stiffness=3.0)
+    b.link("rod", (0.1, 0, 0.1), (0.4, 0, 0.1), mass=0.1)
+    b.hinge("pin", "hub", "rod", at=(0.1, 0, 0.1), axis="z", stiffness=3.0)
+    b.site("tip", "rod", (0.4, 0, 0.1))
+    found = compare(b.build(), ["hub", "tip"])
+    assert set(found.wrenches) == {"tip"}
+    assert 0.1 < found.moved / found.mechanism.radius < 1
+
+
+class Counted(MethodUnderLoad):
+    """Records its calls; fails at the given repetition."""
+
+    def __init__(self, name, calls, fails_at=None):
+        self.name, self.calls, self.fails_at, self.resets = name, calls, fails_at, 0
+
+    def reset(self):
+        self.resets += 1
+        self.calls.append(self.name)
+
+    def step(self, n):
+        if self.resets == self.fails_at:
+            raise supple.ConvergenceError("it diverges")
+
+    def poses(self):
+        raise NotImplementedError
+
+
+def test_methods_are_timed_in_turns_and_leave_out_those_that_fail():
+    calls, failed = [], {}
+    methods = {"a": Counted("a", calls), "b": Counted("b", calls, fails_at=2), "c": Counted("c", calls)}
+    steps = _seconds_per_step(methods, failed)
+    assert calls[:8] == ["a", "b", "c", "a", "b", "c", "a", "c"]
+    assert list(steps) == ["a", "c"]
+    assert failed == {"b": "it diverges"}
+
+
+def test_a_simulation_of_mujoco_that_diverges_has_no_row(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    method = _MuJoCoMethod(supple.library.robot_arm(), {"tip": np.array([0, 1.0, 0, 0, 0, 0])})
+    method.reset()
+    method.step(10)
+    method.data.qvel[0] = np.nan
+    with pytest.raises(supple.MechanismError, match="diverges with time steps of 2 ms"):
+        method.step(10)
+    assert not list(tmp_path.iterdir())  # MuJoCo's own log
+
+
+def test_mujoco_is_not_compared_where_bodies_are_flexible():
+    with pytest.raises(supple.MechanismError, match="no flexible bodies such as 'rod'"):
+        _MuJoCoMethod(supple.library.rod_on_motor(), {})
+
+
+def test_an_open_loop_is_closed_by_compare_and_by_the_option_that_reduce_advises(run):
+    b = supple.Builder("square")
+    corners = [(0, 0, 0), (0, 0, 1), (1, 0, 1), (1, 0, 0)]
+    for i, (before, name) in enumerate((("world", "left"), ("left", "top"), ("top", "right"))):
+        b.link(name, corners[i], corners[i + 1], mass=1.0)
+        b.hinge(f"{name}_hinge", before, name, at=corners[i], axis="y", stiffness=50.0)
+    b.hinge("last", "right", "world", at=corners[3], axis="y")
+    mech = b.build()
+    *others, last = mech.joints
+    beside = last.pose_child @ supple.spatial.translation([0.005, 0, 0])
+    replace(mech, joints=(*others, replace(last, pose_child=beside))).save("square.json")
+    refused = run("reduce", "square.json", "-e", "top")
+    assert refused.exit_code == 1
+    assert "is open by 0.005 m" in refused.stderr
+    assert "give --q NAME VALUE, which closes loops within limits" in refused.stderr
+    assert "at=" not in refused.stderr
+    assert run("reduce", "square.json", "-e", "top", "--q", "left_hinge", "0").exit_code == 0
+    result = run("compare", "square.json", "-e", "top", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert "has a gap of 0.005 m at the start" in result.stderr
+    assert json.loads(result.stdout)["failed"] == {}
+
+
 def test_compare_raises_for_a_free_body(run):
     b = supple.Builder("scene")
     b.link("arm", (0, 0, 0), (0, 0, 1), mass=1.0)
@@ -140,7 +258,7 @@ def test_compare_raises_for_a_free_body(run):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_every_command_on_a_mechanism_can_fix_its_base(run):
+def test_every_command_on_a_mechanism_can_fix_its_base_and_set_coordinates(run):
     b = supple.Builder("walker")
     b.link("hull", (0, 0, 0), (0, 0, 0.2), mass=1.0)
     b.free("base", "world", "hull")
@@ -161,9 +279,22 @@ def test_every_command_on_a_mechanism_can_fix_its_base(run):
         ("explore", *of_foot, "--reach", "0.05", "--budget", "5"),
         ("sweep", *fixed, "--measure", "foot", "--vary", "hip.stiffness", "20,30"),
     ):
-        result = run(*command)
+        result = run(*command, "--q", "hip", "0.1")
         assert result.exit_code == 0, (command[0], result.stderr)
         json.loads(result.stdout)
+
+
+@pytest.mark.usefixtures("patient")
+def test_the_default_load_of_a_gripper_does_not_exceed_its_actuator(run, robots):
+    pads = ("-e", "right_pad", "-e", "left_pad")
+    result = run("compare", str(robots / "robotiq_2f85/2f85.xml"), *pads, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert "under more, actuator 'fingers_actuator' exceeds the range of its force" in found["load_note"]
+    assert max(np.linalg.norm(load["wrench"]) for load in found["loads"]) < 50
+    assert found["engine_stays"]
+    assert found["failed"] == {}
+    assert not result.stderr  # that limits contradict each other
 
 
 @pytest.mark.parametrize("robot", ["robotiq_2f85/2f85.xml", "shadow_hand/right_hand.xml"])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 import supple
 from supple.cli.grouped_options import in_one_line
 from supple.engine import Equilibrium, Simulation, equilibrium
+from supple.engine.actuation import force_range
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import WORLD, Mechanism, Poses
 from supple.mechanism.moving import Moving
@@ -27,13 +29,25 @@ from supple.viewer.methods import METHODS, Models, loose_bodies
 DT = 2e-3
 """Time step of every method, s."""
 REACH = 0.3
-"""Displacement of the end effectors over the radius, by the linear model, where no force is given."""
+"""Largest displacement of an end effector over the radius, by the linear model, where no force is given."""
+RIGID = 1e-12
+"""Compliance of an end effector, over that of the softest one, below which no force moves it."""
+SHARES = tuple(0.5**k for k in range(10))
+"""Shares of the forces of that displacement that are tried, until actuators and coordinates are within their ranges."""
 SAMPLE_LOADS = (2 / 3, 4 / 3)
 """Fractions of the load at which the blended model has samples, besides the one without load."""
 MAX_SECONDS = 2.0
 """Processor time within which a method must come to rest, s."""
 REST_TOLERANCE = 1e-6
 """A motion within a hundred time steps, over the radius, that is smaller than this counts as rest."""
+TIMED_STEPS = 200
+"""Time steps after the load is applied that are timed."""
+REPETITIONS, TIMING_SECONDS = 20, 4.0
+"""Repetitions of these steps, and the processor time of all methods after which no other repetition starts, s."""
+STAYING_STEPS = 500
+"""Time steps in which the engine's simulation should stay in the equilibrium."""
+ROUNDING = 1e-9
+"""A force that is nearer to the end of its range than this share of it counts as saturated."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +64,7 @@ class Row:
     loop_drift: float
     """Largest gap of a joint that closes a loop, m."""
     step: float
-    """Time that a time step takes, s; for reduced models, without computing the links."""
+    """Processor time of a time step in motion, s; for linear and blended models without the poses of the links."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,8 @@ class Comparison:
     """Poses at rest under the load, by method."""
     failed: dict[str, str] = field(default_factory=dict)
     """Reasons why methods are missing, by method."""
+    load_note: str = ""
+    """Why the default load is smaller than for REACH, or what a given load drives beyond its range."""
 
     @property
     def moved(self) -> float:
@@ -78,15 +94,24 @@ class Comparison:
         return next(row for row in self.rows if row.method == method)
 
     @property
+    def engine_stays(self) -> bool:
+        """Whether a simulation by the engine stays in the equilibrium."""
+        return all(
+            row.error <= REST_TOLERANCE * (self.mechanism.radius or 1.0) for row in self.rows if row.method == "engine"
+        )
+
+    @property
     def facts(self) -> dict[str, Any]:
         """The comparison as JSON data."""
         return {
             "name": self.mechanism.name,
             "end_effectors": list(self.end_effectors),
             "loads": [{"on": n, "wrench": w.tolist(), "frame": "world"} for n, w in self.wrenches.items()],
+            "load_note": self.load_note,
             "moved": self.moved,
             "radius": self.mechanism.radius,
             "dt": DT,
+            "engine_stays": self.engine_stays,
             "methods": [asdict(row) for row in self.rows],
             "failed": self.failed,
         }
@@ -117,32 +142,42 @@ def compare(
             f"'{mech.name}' has no equilibrium to compare with: nothing holds it against gravity; add springs "
             "(mech.with_springs(stiffness=...))"
         )
-    if wrenches is None:
-        loads, others = _default_loads(models)
-    else:
-        loads, others = wrenches, _models_under_load(models, wrenches)
+    loads, note = default_load(models) if wrenches is None else (wrenches, "")
     exact = equilibrium(mech, loads, start=models.start, progress=lambda fraction: None)
+    if not note and (beyond := _beyond_range(models, exact)):
+        note = f"under this load, {beyond}"
+    others = _models_under_load(models, loads)
     models.blended = blend([models.linear_model, *others])
+    failed: dict[str, str] = {}
+    if not others:
+        failed["blended"] = (
+            "no linear model could be made under this load: the mechanism buckles, or joint limits block it; "
+            "try another --force"
+        )
+    methods: dict[str, MethodUnderLoad] = {}
+    for name in [*(name for name, method in METHODS.items() if method.in_time), "MuJoCo"]:
+        with _reason_kept(failed, name):
+            if name not in failed:
+                methods[name] = _under_load(name, models, loads, exact)
+    steps = _seconds_per_step(methods, failed)
     rows: list[Row] = []
-    shapes, failed = {}, {}
-    names = [*(name for name, method in METHODS.items() if method.in_time), "MuJoCo"]
-    for i, name in enumerate(names):
-        progress(i / len(names))
-        try:
-            if name == "blended" and not others:
-                raise MechanismError(
-                    "no linear model could be made under this load: the mechanism buckles, or joint limits block it; "
-                    "try another --force"
-                )
-            simulation: MethodUnderLoad
-            simulation = _MuJoCoMethod(mech, loads) if name == "MuJoCo" else _SuppleMethod(models, name, loads, exact)
-            step = _seconds_per_step(simulation.step)
-            poses = exact.poses if name == "engine" else simulation.run_to_rest(mech.radius or 1.0)
-            shapes[name] = poses
-            rows.append(_row(name, mech, models.end_effectors, exact.poses, poses, step, simulation.gap()))
-        except (MechanismError, ConvergenceError, ImportError, ValueError) as error:
-            failed[name] = in_one_line(error)
-    return Comparison(mech, models.end_effectors, loads, exact, rows, shapes, failed)
+    shapes: dict[str, Poses] = {}
+    for i, (name, step) in enumerate(steps.items()):
+        progress(i / len(steps))
+        with _reason_kept(failed, name):
+            shapes[name] = methods[name].run_to_rest(mech.radius or 1.0)
+            gap = methods[name].gap()
+            rows.append(_row(name, mech, models.end_effectors, exact.poses, shapes[name], step, gap))
+    return Comparison(mech, models.end_effectors, loads, exact, rows, shapes, failed, note)
+
+
+@contextmanager
+def _reason_kept(failed: dict[str, str], name: str) -> Iterator[None]:
+    """Keeps the reason why a method cannot be used."""
+    try:
+        yield
+    except (MechanismError, ConvergenceError, ImportError, ValueError) as error:
+        failed[name] = in_one_line(error)
 
 
 def largest_distance(a: Poses, b: Poses, tips: Sequence[str] = ()) -> float:
@@ -154,31 +189,66 @@ def largest_distance(a: Poses, b: Poses, tips: Sequence[str] = ()) -> float:
     return float(np.linalg.norm([*difference[:, :3, 3], *of_centres, *of_tips], axis=1).max())
 
 
-def _default_loads(models: Models) -> tuple[dict[str, Array], list[supple.ReducedModel]]:
-    """Forces along the softest directions, or the opposite ones if joint limits block these, and the linear models
-    under them."""
-    loads = _forces_along_softest_directions(models)
-    found = _models_under_load(models, loads)
-    if len(found) < len(SAMPLE_LOADS):
-        opposite = {name: -wrench for name, wrench in loads.items()}
-        others = _models_under_load(models, opposite)
-        if len(others) > len(found):
-            return opposite, others
-    return loads, found
+def default_load(models: Models) -> tuple[dict[str, Array], str]:
+    """Forces along the softest directions, or the opposite ones if limits block these, and a note.
+
+    Actuators and coordinates stay within their ranges at the loads of all models of the blend; the note says by how
+    much the forces were reduced for this, and why.
+    """
+    forces, before = _forces_along_softest_directions(models), {1: "", -1: ""}
+    for share in SHARES:
+        for sign in (1, -1):
+            loads = {name: sign * share * wrench for name, wrench in forces.items()}
+            largest = {name: SAMPLE_LOADS[-1] * wrench for name, wrench in loads.items()}
+            try:
+                eq = equilibrium(models.mechanism, largest, start=models.start, progress=lambda fraction: None)
+                beyond = _beyond_range(models, eq)
+            except ConvergenceError:
+                beyond = "there is no equilibrium"
+            if not beyond:
+                reduced = f"1/{1 / share:.0f} of the force for a displacement of {REACH:g} radii; under more, "
+                return loads, "" if share == 1 else reduced + before[sign]
+            before[sign] = beyond
+    return forces, f"under this load and under small shares of it, {before[1]}"
+
+
+def _beyond_range(models: Models, eq: Equilibrium) -> str:
+    """Which actuator or coordinate a load drives to the end of its range, beside those that are there without load; an
+    empty text if none."""
+    assert models.start is not None
+    for actuator in sorted(_saturated(eq) - _saturated(models.start)):
+        return f"actuator '{actuator}' exceeds the range of its force"
+    for name in eq.motor_torques:
+        if name not in models.start.motor_torques:
+            return f"'{name.removesuffix('.limit')}' reaches a limit"
+    return ""
+
+
+def _saturated(eq: Equilibrium) -> set[str]:
+    """Actuators whose force would have to exceed its range: the springs of an equilibrium have no range."""
+    if not eq.mechanism.actuators:
+        return set()
+    forces = Simulation(eq.mechanism, DT, at=eq).actuator_forces
+    ranges = {actuator.name: force_range(eq.mechanism, actuator) for actuator in eq.mechanism.actuators}
+    margins = {name: min(forces[name] - lower, upper - forces[name]) for name, (lower, upper) in ranges.items()}
+    return {name for name, margin in margins.items() if margin <= ROUNDING * abs(forces[name])}
 
 
 def _forces_along_softest_directions(models: Models) -> dict[str, Array]:
     """Forces along the softest direction of each end effector, with signs such that their displacements add up, and of
-    such a size that the largest displacement is REACH times the radius."""
+    such a size that the largest displacement is REACH times the radius. End effectors that no force moves get none."""
     model, forces = models.linear_model, np.zeros(len(models.linear_model.compliance))
-    for i, name in enumerate(model.end_effectors):
-        part = slice(6 * i, 6 * i + 3)
-        values, vectors = np.linalg.eigh(model.compliance[part, part])
-        if not values[-1] > 0:
-            raise MechanismError(
-                f"no force moves '{name}': limits, motors or loops block it, or it rests on its limits because nothing "
-                "holds it; name another end effector, or add springs (mech.with_springs(stiffness=...))"
-            )
+    parts = [slice(6 * i, 6 * i + 3) for i in range(len(model.end_effectors))]
+    eigen = [np.linalg.eigh(model.compliance[part, part]) for part in parts]
+    softest = max(values[-1] for values, _ in eigen)
+    if not softest > 0:
+        raise MechanismError(
+            f"no force moves '{model.end_effectors[0]}': limits, motors or loops block it, or it rests on its limits "
+            "because nothing holds it; name another end effector, or add springs (mech.with_springs(stiffness=...))"
+        )
+    for i, (part, (values, vectors)) in enumerate(zip(parts, eigen, strict=True)):
+        if values[-1] <= RIGID * softest:
+            continue
         direction = vectors[:, -1] / values[-1]
         in_world = model.end_effector_poses[i][:3, :3] @ direction
         others = direction @ model.compliance[part] @ forces  # displacement along `direction` by the forces so far
@@ -190,6 +260,8 @@ def _forces_along_softest_directions(models: Models) -> dict[str, Array]:
     for i, name in enumerate(model.end_effectors):
         force = model.end_effector_poses[i][:3, :3] @ forces[6 * i : 6 * i + 3]
         norm = float(np.linalg.norm(force))
+        if norm == 0:
+            continue
         result[name] = np.concatenate([float(f"{size * norm:.2g}") * force / norm, np.zeros(3)])
     return result
 
@@ -220,24 +292,35 @@ def _row(
     return Row(name, largest_distance(exact, poses, tips), max(off), joints.total, drift, step)
 
 
-def _seconds_per_step(step: Callable[[int], object]) -> float:
-    """Seconds for a time step: the best of some runs of at least a few milliseconds."""
-    n, best = 1, np.inf
-    for _ in range(12):
-        start = perf_counter()
-        step(n)
-        took = perf_counter() - start
-        best = min(best, took / n)
-        if took < 5e-3:
-            n *= 4
-    return float(best)
+def _seconds_per_step(methods: dict[str, MethodUnderLoad], failed: dict[str, str]) -> dict[str, float]:
+    """Processor time of a time step of each method that does not fail, s: the best of repetitions of the motion after
+    the load is applied. The methods take turns, so that all see the same machine."""
+    best, before = dict.fromkeys(methods, np.inf), process_time()
+    for _ in range(REPETITIONS):
+        for name in [name for name in methods if name not in failed]:
+            with _reason_kept(failed, name):
+                methods[name].reset()
+                start = process_time()
+                methods[name].step(TIMED_STEPS)
+                best[name] = min(best[name], (process_time() - start) / TIMED_STEPS)
+        if process_time() - before > TIMING_SECONDS:
+            break
+    return {name: seconds for name, seconds in best.items() if name not in failed}
 
 
 class MethodUnderLoad(ABC):
     """A simulation of one method under the load."""
 
     @abstractmethod
+    def reset(self) -> None:
+        """Returns to the start and applies the load."""
+
+    @abstractmethod
     def step(self, n: int) -> object: ...
+
+    def advance(self, n: int) -> None:
+        """As `step`, with loads at the present pose where they depend on it."""
+        self.step(n)
 
     @abstractmethod
     def poses(self) -> Poses: ...
@@ -250,7 +333,7 @@ class MethodUnderLoad(ABC):
         """Poses at rest, or after MAX_SECONDS of processor time (wall time would depend on other processes)."""
         end, before = process_time() + MAX_SECONDS, self.poses()
         while process_time() < end:
-            self.step(100)
+            self.advance(100)
             now = self.poses()
             if largest_distance(now, before) < REST_TOLERANCE * radius:
                 break
@@ -258,20 +341,25 @@ class MethodUnderLoad(ABC):
         return now
 
 
+def _under_load(name: str, models: Models, loads: dict[str, Array], exact: Equilibrium) -> MethodUnderLoad:
+    if name == "MuJoCo":
+        return _MuJoCoMethod(models.mechanism, loads)
+    return _EngineMethod(models, loads, exact) if name == "engine" else _SuppleMethod(models.begin(name, DT), loads)
+
+
 class _SuppleMethod(MethodUnderLoad):
-    def __init__(self, models: Models, method: str, loads: dict[str, Array], exact: Equilibrium) -> None:
-        # the engine starts in its equilibrium: it is only timed
-        self._engine = Simulation(models.mechanism, DT, at=exact) if method == "engine" else None
-        self.sim: Moving = models.begin(method, DT) if self._engine is None else self._engine
-        self.loads = loads
-        for name, wrench in loads.items():
+    def __init__(self, sim: Moving, loads: dict[str, Array]) -> None:
+        self.sim, self.loads = sim, loads
+
+    def reset(self) -> None:
+        self.sim.reset()
+        for name, wrench in self.loads.items():
             self.sim.apply(name, wrench)
 
     def run_to_rest(self, radius: float) -> Poses:
         """Adds a damper to every end effector, which does not change the equilibrium."""
-        self.sim.reset()
+        self.reset()
         for name, wrench in self.loads.items():
-            self.sim.apply(name, wrench)
             stiffness = float(np.linalg.norm(wrench[:3])) / (REACH * radius)
             damper = np.sqrt(stiffness * self.sim.mechanism.mass)
             self.sim.pull(name, np.zeros(3), stiffness=0.0, damping=damper)
@@ -283,8 +371,21 @@ class _SuppleMethod(MethodUnderLoad):
     def poses(self) -> Poses:
         return self.sim.poses
 
+
+class _EngineMethod(_SuppleMethod):
+    """The engine, which has the equilibrium already: its simulation should stay there."""
+
+    def __init__(self, models: Models, loads: dict[str, Array], exact: Equilibrium) -> None:
+        super().__init__(models.begin("engine", DT), loads)
+        self.in_equilibrium = Simulation(models.mechanism, DT, at=exact)
+
+    def run_to_rest(self, radius: float) -> Poses:
+        """Poses after a second that starts in the equilibrium."""
+        self.in_equilibrium.step(STAYING_STEPS)
+        return self.in_equilibrium.poses
+
     def gap(self) -> float | None:
-        return None if self._engine is None else self._engine.gap
+        return self.in_equilibrium.gap
 
 
 class _MuJoCoMethod(MethodUnderLoad):
@@ -295,6 +396,8 @@ class _MuJoCoMethod(MethodUnderLoad):
             import mujoco
         except ImportError:
             raise ImportError("needs the package mujoco; install it with: pip install 'supple[all]'") from None
+        if mech.flexible:
+            raise MechanismError(f"MJCF files have no flexible bodies such as '{mech.flexible[0].name}'")
         self.mechanism, self.mujoco = mech, mujoco
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the export warning: MuJoCo's loops are approximations
@@ -307,9 +410,26 @@ class _MuJoCoMethod(MethodUnderLoad):
         self.loads = loads
         self.ids = [model.body(body.name).id for body in mech.bodies]
 
-    def step(self, n: int) -> object:
+    def reset(self) -> None:
+        self.mujoco.mj_resetData(self.model, self.data)
         self._apply_loads()
-        return self.mujoco.mj_step(self.model, self.data, nstep=n)
+
+    def step(self, n: int) -> None:
+        """Raises where MuJoCo finds that the state diverges; it would go on from its start then, with a warning."""
+        warn = self.mujoco.get_mju_user_warning()
+        self.mujoco.set_mju_user_warning(lambda text: None)
+        try:
+            self.mujoco.mj_step(self.model, self.data, nstep=n)
+        finally:
+            self.mujoco.set_mju_user_warning(warn)
+        kinds = self.mujoco.mjtWarning
+        bad = (kinds.mjWARN_BADQPOS, kinds.mjWARN_BADQVEL, kinds.mjWARN_BADQACC)
+        if any(self.data.warning[kind].number for kind in bad):
+            raise MechanismError("its simulation diverges with time steps of 2 ms")
+
+    def advance(self, n: int) -> None:
+        self._apply_loads()
+        self.step(n)
 
     def _apply_loads(self) -> None:
         """Sets the loads: ours act at a body's or site's origin, MuJoCo's at the centre of mass."""
@@ -330,9 +450,7 @@ class _MuJoCoMethod(MethodUnderLoad):
     def run_to_rest(self, radius: float) -> Poses:
         """Adds dampers to the joints, which do not change the equilibrium."""
         model = self.model
+        self.reset()
         stiffness = np.array([model.jnt_stiffness[j] for j in model.dof_jntid])
         model.dof_damping += 2 * np.sqrt(stiffness * model.dof_M0)
-        poses = super().run_to_rest(radius)
-        if not np.isfinite(poses.array).all():
-            raise MechanismError("its simulation diverges with time steps of 2 ms")
-        return poses
+        return super().run_to_rest(radius)

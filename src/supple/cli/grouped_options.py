@@ -69,7 +69,8 @@ def in_one_line(told: Exception | str) -> str:
     """The text of an error or warning in one line, with the remedy as an option instead of a Python call."""
     text = re.sub(r"mech\.with_springs\([^)]*\)", "--springs 50", str(told))
     text = text.replace("with_springs replaces", "--damping replaces").partition(" To start there")[0]
-    text = re.sub(r" To keep it, reduce supple\.assemble.*", " Try another pose: --keyframe NAME", text)
+    closed = "give --q NAME VALUE, which closes loops within limits, or another --keyframe NAME"
+    text = re.sub(r"try supple\.assemble\(mech\)\.mechanism.*at=\.\.\.", closed, text)
     text = text.replace("supple.assemble(mech).mechanism", "with --q NAME VALUE, or --keyframe NAME")
     return " ".join(text.replace("with supple.Simulation", "with --time 2").split())
 

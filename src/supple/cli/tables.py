@@ -66,6 +66,8 @@ def show_comparison(facts: dict[str, Any]) -> None:
     console = _console()
     console.print(Text(printable(facts["name"]), style="bold"))
     loads = [(f"on {load['on']}", f"{_vector([round(v, 6) for v in load['wrench'][:3]])} N") for load in facts["loads"]]
+    if facts["load_note"]:
+        loads.append(("load", facts["load_note"]))
     moved = ("moves by", f"{1e3 * facts['moved']:.1f} mm at most; radius {1e3 * facts['radius']:.0f} mm")
     _print(console, "", ("", ""), [*loads, moved], header=False)
     heads = ("method", "links off by mm", "tip off by mm", "joints apart, of radius", "loops apart mm", "step µs", "")
@@ -84,8 +86,10 @@ def _flexible_rows(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
 def _method_rows(facts: dict[str, Any]) -> Iterable[Sequence[str]]:
     steps = {row["method"]: row["step"] for row in facts["methods"]}
     for row in facts["methods"]:
-        speed = "exact" if row["method"] == "engine" else ""
-        if not speed and "engine" in steps:
+        speed = ""
+        if row["method"] == "engine":
+            speed = "exact" if facts["engine_stays"] else "its simulation leaves the equilibrium"
+        elif "engine" in steps:
             speed = f"{steps['engine'] / row['step']:.3g} times the engine's speed"
         off, tip, drift = (f"{1e3 * row[key]:.3g}" for key in ("error", "tip_error", "loop_drift"))
         yield row["method"], off, tip, f"{row['separation']:.2g}", drift, f"{1e6 * row['step']:.3g}", speed

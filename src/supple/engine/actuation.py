@@ -56,29 +56,33 @@ def as_in_spring(mech: Mechanism, actuator: Actuator) -> Actuator:
 
 def add_actuator(model: Any, mech: Mechanism, actuator: Actuator, axis: dict[str, int], spring: dict[str, int]) -> None:
     """Adds an actuator to the compiled model."""
-    gear = actuator.gear
-    lower, upper = actuator.force_range
     driven = axis.get(actuator.drives, -1)
-    if driven >= 0:
-        joint = mech.joint(actuator.drives)
-        effort = float(joint.effort[joint.axes.index(actuator.drives)]) / abs(gear)
-        if effort == 0:
-            raise MechanismError(
-                f"the effort of '{actuator.drives}' is zero, so that actuator '{actuator.name}' cannot drive it; "
-                "give the joint another effort, or remove the actuator"
-            )
-        lower, upper = max(lower, -effort), min(upper, effort)
     model.add_actuator(
         driven,
         spring[actuator.drives] if driven < 0 else -1,
-        gear,
+        actuator.gear,
         np.concatenate([actuator.gain, actuator.bias, actuator.spring_force]),
-        np.array([lower, upper, *actuator.activation_range]),
+        np.array([*force_range(mech, actuator), *actuator.activation_range]),
         DYNAMICS.index(actuator.dynamics),
         actuator.lag,
         actuator.control,
         actuator.activation if actuator.dynamics != "none" else actuator.control,
     )
+
+
+def force_range(mech: Mechanism, actuator: Actuator) -> tuple[float, float]:
+    """Range of a force before the gear, N m or N: the actuator's, and that of the effort of the joint it drives."""
+    lower, upper = map(float, actuator.force_range)
+    if not any(actuator.drives in joint.axes for joint in mech.joints):
+        return lower, upper  # it drives a coupling
+    joint = mech.joint(actuator.drives)
+    effort = float(joint.effort[joint.axes.index(actuator.drives)]) / abs(actuator.gear)
+    if effort == 0:
+        raise MechanismError(
+            f"the effort of '{actuator.drives}' is zero, so that actuator '{actuator.name}' cannot drive it; "
+            "give the joint another effort, or remove the actuator"
+        )
+    return max(lower, -effort), min(upper, effort)
 
 
 def shift_controls(eqs: Equations, rest: Array, targets: Mapping[str, float]) -> None:

@@ -184,6 +184,7 @@ def sweep(
     force: Forces = None,
     torque: Torques = None,
     frame: Frame = "world",
+    q: Coordinates = None,
     base: Base = None,
     keyframe: KeyframeName = None,
     springs: Springs = None,
@@ -201,7 +202,7 @@ def sweep(
         check_file(out, (".csv",), "a table")
         values = varied(vary)
         loads = solve.wrenches(split_groups("--force", force), split_groups("--torque", torque))
-        mech = Preparation(keyframe, base, springs=springs, damping=damping).open(source)
+        mech = Preparation(keyframe, base, values_by_name("--q", q), springs, damping).open(source)
         name = measure or end_effectors_or_tips(mech, None)[0]
         found = supple.sweep(mech, values, loads, name, frame=frame, resume=resume, skip_failures=skip_failures)
         found.to_csv(out)

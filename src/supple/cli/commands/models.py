@@ -15,6 +15,7 @@ from supple.cli.options import (
     PICTURES,
     AsJson,
     Base,
+    Coordinates,
     Damping,
     EndEffectors,
     Forces,
@@ -26,9 +27,10 @@ from supple.cli.options import (
     Torques,
     check_file,
     end_effectors_or_tips,
+    values_by_name,
 )
 from supple.cli.output import errors_in_one_line, print_json
-from supple.cli.preparing import Preparation
+from supple.cli.preparing import Preparation, movable
 from supple.progress import Bar
 from supple.viewer import draw
 
@@ -36,6 +38,7 @@ from supple.viewer import draw
 def reduce(
     source: Source,
     end_effector: EndEffectors = None,
+    q: Coordinates = None,
     base: Base = None,
     keyframe: KeyframeName = None,
     springs: Springs = None,
@@ -49,7 +52,7 @@ def reduce(
     """
     with errors_in_one_line():
         check_file(out, (".npz",), "a model")
-        mech = Preparation(keyframe, base, springs=springs, damping=damping).open(source)
+        mech = Preparation(keyframe, base, values_by_name("--q", q), springs, damping).open(source)
         tips = end_effectors_or_tips(mech, end_effector)
         model = supple.reduce(mech, tips)
         model.save(out)
@@ -72,6 +75,7 @@ def explore(
         float, typer.Option("--reach", help="Largest displacement of end effectors, over the radius of the mechanism")
     ] = 0.5,
     budget: Annotated[int, typer.Option("--budget", help="Largest number of linear models")] = 100,
+    q: Coordinates = None,
     base: Base = None,
     keyframe: KeyframeName = None,
     springs: Springs = None,
@@ -86,7 +90,7 @@ def explore(
     with errors_in_one_line(), warnings.catch_warnings():
         warnings.simplefilter("ignore", supple.RangeWarning)  # printed below
         check_file(out, (".npz",), "a model")
-        mech = Preparation(keyframe, base, springs=springs, damping=damping).open(source)
+        mech = Preparation(keyframe, base, values_by_name("--q", q), springs, damping).open(source)
         tips = end_effectors_or_tips(mech, end_effector)
         many = supple.explore(mech, tips, max_error, reach, budget=budget)
         many.save(out)
@@ -108,6 +112,7 @@ def compare(
     end_effector: EndEffectors = None,
     force: Forces = None,
     torque: Torques = None,
+    q: Coordinates = None,
     base: Base = None,
     keyframe: KeyframeName = None,
     springs: Springs = None,
@@ -117,7 +122,8 @@ def compare(
 ) -> None:
     """Compare every method with the engine on your mechanism: error, separation, loop gaps, speed.
 
-    Without --force a force pulls each end effector along its softest direction, by about 0.3 of the radius.
+    Without --force a force pulls each end effector along its softest direction, by about 0.3 of the radius or as far as
+    limits and actuators allow.
     For example: supple compare robot.xml --end-effector hand
     """
     from supple.cli.comparison import compare as compare_methods
@@ -126,7 +132,7 @@ def compare(
         warnings.simplefilter("ignore", supple.RangeWarning)  # the table has the errors
         check_file(picture, PICTURES, "a picture")
         loads = solve.wrenches(split_groups("--force", force), split_groups("--torque", torque))
-        mech = Preparation(keyframe, base, springs=springs, damping=damping).open(source)
+        mech = movable(Preparation(keyframe, base, values_by_name("--q", q), springs, damping).open(source))
         tips = end_effector or list(loads) or end_effectors_or_tips(mech, None)
         found = compare_methods(mech, tips, loads or None, bar.set_fraction)
         shape = "blended" if "blended" in found.shapes else "engine"

@@ -1,0 +1,166 @@
+"""Computing time of a time step of 2 ms by every method on the same mechanism and load: when does a method pay?
+
+Methods: a linear model without its links, with the links by twists and by joints; a blend of four linear models without
+and with its links; the condensed model; the engine; MuJoCo (implicitfast, contacts off, the same mechanism as MJCF).
+The load is the default one of `supple compare`, which keeps actuators and coordinates within their ranges. Three models
+of the blend are made at thirds of it. Half of it is applied suddenly, so that every method computes the motion between
+these models; the first step, in which a blend computes what depends on its load alone, is not timed. All repetitions
+start at rest and take turns. A ratio to the engine above 1 means that the method does not pay. Robots are left out if
+their files do not lie beside the project.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+
+import mujoco
+
+import supple
+from _report import Report, parse_args
+from engine import DT, ROBOTS, mujoco_file
+from supple import _core
+from supple.cli.comparison import default_load
+from supple.engine.starting import startable
+from supple.mechanism import Mechanism
+from supple.mechanism.record import Array
+from supple.viewer.methods import Models
+
+Loads = dict[str, Array]
+
+HAND = [f"rh_{finger}distal" for finger in ("ff", "mf", "rf", "lf", "th")]
+SCENES = {
+    "arm, 20 links": (supple.library.robot_arm, ["tip"]),
+    "helix, 100 links": (lambda: supple.library.helix(100), ["tip"]),
+    "ladder, 48 links": (supple.library.ladder, ["tip"]),
+    "Y": (supple.library.y, ["left_tip", "right_tip"]),
+    "Allegro hand": ("Allegro hand", ["ff_tip"]),
+    "Allegro hand, all tips": ("Allegro hand", ["ff_tip", "mf_tip", "rf_tip", "th_tip"]),
+    "Shadow Hand": ("Shadow Hand", HAND[:1]),
+    "Shadow Hand, all tips": ("Shadow Hand", HAND),
+    "Robotiq gripper": ("Robotiq gripper", ["right_pad", "left_pad"]),
+    "soft foot": ("soft foot", ["heel", *(f"distal_phalanx_{i}" for i in range(1, 6))]),
+}
+STEPS = 100
+
+
+def main() -> None:
+    args = parse_args(__doc__)
+    report = Report(f"time of a step by every method, core for {_core.VARIANT}", args)
+    ratios: dict[str, dict[str, float]] = {}
+    for name, (source, tips) in SCENES.items():
+        if isinstance(source, str) and not ROBOTS[source].is_file():
+            print(f"{ROBOTS[source].name} is not beside the project: {name} is left out")
+            continue
+        ratios[name] = step_times(report, name, load(source), tips, 8 if args.quick else 40)
+    for name, each in ratios.items():
+        report.row(times_of_the_engine=name, **each)
+    single = [each for name, each in ratios.items() if len(SCENES[name][1]) == 1]
+    for method in ("linear_twists", "linear_joints", "condensed"):
+        report.target(f"{method} / engine, largest", max(each[method] for each in ratios.values()), at_most=1)
+    report.target("blend of one end effector / engine, largest", max(each["blend"] for each in single), at_most=1)
+    several = max((each["blend"] for name, each in ratios.items() if len(SCENES[name][1]) > 1), default=0.0)
+    report.target("blend of several end effectors / engine, largest", several, at_most=1)
+    report.finish()
+
+
+def load(source: str | Callable[[], Mechanism]) -> Mechanism:
+    if not isinstance(source, str):
+        return source()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the import leaves out, and coordinates that start outside limits
+        mech = supple.load(ROBOTS[source])
+        mech = startable(mech)
+    return mech.with_springs(1.0, 0.05) if mech.unheld else mech
+
+
+def step_times(report: Report, name: str, mech: Mechanism, tips: list[str], repeat: int) -> dict[str, float]:
+    """Times over that of the engine, by method."""
+    models = Models(mech, tips)
+    rest, linear = models.start, models.linear_model
+    loads = {name: 0.5 * wrench for name, wrench in default_load(models)[0].items()}
+    blend = blend_of_four(models, loads)
+    condensed = supple.condense(mech, tips)
+    methods: dict[str, Method] = {
+        "linear": Reduced(linear, loads, links=False),
+        "linear_twists": Reduced(linear, loads),
+        "linear_joints": Reduced(linear, loads, reconstruction="joints"),
+        "blend": Reduced(blend, loads, links=False),
+        "blend_links": Reduced(blend, loads),
+        "condensed": Reduced(condensed, loads),
+        "engine": Engine(mech, rest, loads),
+        "mujoco": MuJoCo(mech, loads),
+    }
+    best = dict.fromkeys(methods, float("inf"))
+    for _ in range(repeat):
+        for key, method in methods.items():
+            method.reset()
+            method.step(1)
+            start = process_time()
+            method.step(STEPS)
+            best[key] = min(best[key], 1e6 * (process_time() - start) / STEPS)
+    report.row(us=name, end_effectors=len(tips), models=len(blend.models), **best)
+    return {key: value / best["engine"] for key, value in best.items()}
+
+
+def blend_of_four(models: Models, half: Loads) -> object:
+    """Linear models without load, and at thirds of twice a load."""
+    linear, at = [models.linear_model], models.start
+    for factor in (2 / 3, 4 / 3, 2):
+        at = supple.equilibrium(models.mechanism, {name: factor * wrench for name, wrench in half.items()}, start=at)
+        linear.append(supple.reduce(models.mechanism, models.end_effectors, at=at))
+    return supple.blend(linear)
+
+
+class Reduced:
+    def __init__(self, model: object, loads: Loads, links: bool = True, **options: object) -> None:
+        self.sim, self.loads, self.links = supple.ReducedSimulation(model, DT, **options), loads, links
+
+    def reset(self) -> None:
+        self.sim.reset()
+        for name, wrench in self.loads.items():
+            self.sim.apply(name, wrench)
+
+    def step(self, n: int) -> None:
+        assert self.sim._motion.core.step(n, self.links) == n
+
+
+class Engine:
+    def __init__(self, mech: Mechanism, rest: supple.engine.Equilibrium, loads: Loads) -> None:
+        self.sim, self.loads = supple.Simulation(mech, DT, at=rest), loads
+
+    def reset(self) -> None:
+        self.sim.reset()
+        for name, wrench in self.loads.items():
+            self.sim.apply(name, wrench)
+
+    def step(self, n: int) -> None:
+        self.sim.step(n)
+
+
+class MuJoCo:
+    def __init__(self, mech: Mechanism, loads: Loads) -> None:
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that MuJoCo's loops are soft
+            path = Path(folder) / "mechanism.xml"
+            mech.save(path)
+            self.model, self.data = mujoco_file(path, DT)
+        self.loads = {self.model.body(mech.bodies[mech.frame(n)[0]].name).id: w for n, w in loads.items()}
+
+    def reset(self) -> None:
+        mujoco.mj_resetData(self.model, self.data)
+        for body, wrench in self.loads.items():
+            self.data.xfrc_applied[body] = wrench
+
+    def step(self, n: int) -> None:
+        mujoco.mj_step(self.model, self.data, nstep=n)
+
+
+Method = Reduced | Engine | MuJoCo
+
+
+if __name__ == "__main__":
+    main()
