@@ -16,6 +16,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import process_time
 
@@ -180,9 +181,7 @@ def robot(name: str) -> tuple[Mechanism, np.ndarray]:
             q[eqs.axis[axis]] = np.clip(q[eqs.axis[axis]], lower, upper)
 
     def gaps(at: np.ndarray) -> np.ndarray:
-        eqs.core.set_state(at, *multipliers)
-        eqs.core.evaluate(False)
-        return np.array(eqs.core.gaps).ravel()
+        return np.array(eqs.evaluated(eqs.acting(), (at, *multipliers)).gaps).ravel()
 
     steps = 1e-6 * np.eye(len(q))
     while np.abs(gaps(q)).max(initial=0.0) > 1e-9:  # Newton's method: the smallest change that closes all loops
@@ -298,24 +297,18 @@ def factorisation(report: Report) -> None:
     """Operations, memory and time of one factorisation of the tangent, a lower bound of a step by the sparse solver."""
     for name, mech in sizes().items():
         eqs = equations(mech)
-        core = eqs.core
-        core.set_state(*eqs.zero_state())
-        rhs = core.evaluate(True)
-        parts = {
-            "factorise": lambda core=core: core.factorise(0.0),
-            "solve": lambda core=core, rhs=rhs: core.solve(rhs, False),
-            "evaluate": lambda core=core: core.evaluate(True),
-        }
-        took = {part: best(run, repeat=50) for part, run in parts.items()}
+        given, state = eqs.compiled(eqs.acting()), eqs.zero_state()
+        linear = eqs.core.linearise(given, *state)
+        factorise = min(linear.seconds_per_factorisation(1) for _ in range(50))
         report.row(
             what=f"factorisation of {name}",
-            us=1e6 * took["factorise"],
-            unknowns=core.unknowns,
-            multiply_adds=core.operations,
-            factor_kB=8 * core.storage / 1e3,
-            GFLOP_s=2 * core.operations / took["factorise"] / 1e9,
-            solve_us=1e6 * took["solve"],
-            evaluate_us=1e6 * took["evaluate"],
+            us=1e6 * factorise,
+            unknowns=eqs.layout.size,
+            multiply_adds=linear.operations,
+            factor_kB=8 * linear.storage / 1e3,
+            GFLOP_s=2 * linear.operations / factorise / 1e9,
+            solve_us=1e6 * best(partial(linear.solve, linear.residual), repeat=50),
+            linearise_us=1e6 * best(partial(eqs.core.linearise, given, *state), repeat=50),
         )
 
 

@@ -62,7 +62,7 @@ class CondensedCore {
     // Sets a state of balance at rest, with the wrenches that hold the tips.
     void place(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& wrenches) {
         expect(wrenches, model.lambda().size());
-        engine.set_state(q, lambda, mu);
+        engine.place(q, lambda, mu);
         model.set.lambda = model.lambda_before = Eigen::Map<const Vector>(wrenches.data(), wrenches.size());
         start();
         model.convergence = {};
@@ -160,7 +160,7 @@ class CondensedCore {
             for (std::size_t i = 0; i < row.of.axes.size(); ++i) deeper[row.of.axes[i]] += more / square * row.of.coefficients[i];
         }
         if (!left) return;
-        engine.set_state(q, lambda, mu);
+        engine.place(q, lambda, mu);
         engine.system.state.q = deeper;
         model.set.lambda.setZero();
         start();

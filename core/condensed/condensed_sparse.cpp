@@ -166,11 +166,12 @@ void SparseInterior::fill_motion(bool fresh, Response& response) {
             (adjoint(tips[e].on_body.inverse()) * basis_.middleRows<6>(system_.twist_row(tips[e].body))).transpose();
     const std::vector<double> elements = system_.scales();  // not those of the factorised matrix of balance
     const Eigen::Map<const Vector> scales(elements.data(), elements.size());
+    const System::Range twists = system_.twists();
     for (Eigen::Index c = fresh ? 0 : e6; c <= e6; ++c) {
         along_.col(0) = columns_.col(c).cwiseQuotient(scales);
         system_.fronts().multiply(along_.col(0).data(), along_.col(1).data());
         auto onto = response.inertia.col(c);
-        onto.noalias() = basis_.topRows(6 * system_.bodies()).transpose() * along_.col(1).head(6 * system_.bodies());
+        onto.noalias() = basis_.middleRows(twists.start, twists.size).transpose() * along_.col(1).segment(twists.start, twists.size);
         for (int axis = 0; axis < system_.axes(); ++axis) {
             const int row = system_.axis_row(axis);
             onto += along_(row, 1) * basis_.row(row).transpose();

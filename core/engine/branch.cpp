@@ -5,6 +5,18 @@
 
 namespace supple {
 
+namespace {
+// Factorises with enough stiffness added to the coordinates to make the tangent positive definite.
+void factorise_definite(System& system) {
+    double shift = 1e-4;
+    for (; shift < 1e3; shift *= 10) {
+        system.factorise(shift);
+        if (!system.fronts().negative()) break;
+    }
+    system.factorise(3 * shift);  // a factor 3 away from singular
+}
+}  // namespace
+
 BranchStep continue_branch(System& system, const BranchLimits& limits) {
     BranchStep result;
     std::vector<double> x(system.unknowns());
@@ -59,6 +71,43 @@ BranchStep continue_branch(System& system, const BranchLimits& limits) {
         }
     }
     return end(false, 2.0);
+}
+
+Search find_equilibrium(System& system, const BranchLimits& limits, bool minimise) {
+    Search result;
+    std::vector<double> x(system.unknowns()), next(system.unknowns());
+    auto newton_step = [&](std::vector<double>& to) {
+        system.solve(system.residual().data(), to.data(), false, true);
+        return system.motion_size(to.data());
+    };
+    for (int k = 0; k < limits.iterations; ++k) {
+        const State base = system.state;
+        system.evaluate(true);
+        const std::vector<int> touched = system.active();
+        system.factorise();
+        double size = newton_step(x);
+        const Fronts& factors = system.fronts();
+        const bool unstable = limits.definite ? factors.negative() > 0 : factors.negative_determinant();
+        const bool shifted = minimise && unstable && size > limits.accurate;
+        if (shifted) {
+            factorise_definite(system);
+            size = newton_step(x);
+        }
+        result.history.push_back(size);
+        if (!std::isfinite(size)) return result;
+        double alpha = std::min(1.0, limits.most_turn / std::max(size, 1e-300));
+        while (true) {
+            system.retract(base, x.data(), alpha);
+            system.evaluate(false);
+            if (shifted || size < limits.accurate || system.active() != touched) break;  // limits met or left change the equations
+            if (newton_step(next) < std::max((1 - alpha / 4) * size, limits.accurate)) break;
+            alpha /= 2;
+            if (alpha < 0.005) return result;
+        }
+        result.found = size < limits.accurate && system.gap_size() < limits.closed && system.active() == touched;
+        if (result.found) return result;
+    }
+    return result;
 }
 
 }  // namespace supple

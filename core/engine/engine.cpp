@@ -1,4 +1,5 @@
 // Binds the engine.
+#include "engine/engine.hpp"
 #include "engine/inverse_dynamics.hpp"
 #include "engine/linearisation.hpp"
 
@@ -16,15 +17,12 @@ using namespace supple;
 
 void bind_engine(nb::module_& module) {
     nb::class_<InverseDynamics>(module, "InverseDynamics")
-        .def("__init__", [](InverseDynamics* self, const Engine& e) { new (self) InverseDynamics(e.system); }, nb::keep_alive<1, 2>())
+        .def("__init__", [](InverseDynamics* self, const Equations& e) { new (self) InverseDynamics(e.model()); })
         .def("torques", [](InverseDynamics& self, const Doubles& q, const Doubles& rates, const Doubles& accelerations, const Doubles& gravity,
                            const std::vector<int>& body, const Doubles& points, const Doubles& wrenches, const std::vector<bool>& world) {
             for (const Doubles* each : {&q, &rates, &accelerations}) expect(*each, self.size());
             expect(gravity, 3);
-            const auto at = vectors<3>(points);
-            const auto values = vectors<6>(wrenches);
-            std::vector<Load> loads;
-            for (std::size_t i = 0; i < body.size(); ++i) loads.push_back({body[i], at[i], values[i], world[i]});
+            const std::vector<Load> loads = loads_of(body, points, wrenches, world);
             std::vector<double> torques(self.size());
             self.compute(q.data(), rates.data(), accelerations.data(), Vec3(gravity.data()), loads, torques.data());
             return numpy(std::move(torques), {static_cast<std::size_t>(self.size())});
@@ -35,21 +33,6 @@ void bind_engine(nb::module_& module) {
             const auto start = std::chrono::steady_clock::now();
             for (int k = 0; k < calls; ++k) self.compute(q.data(), rates.data(), accelerations.data(), Vec3(0, 0, -9.81), {}, torques.data());
             return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / calls;
-        });
-
-    nb::class_<Linearisation>(module, "Linearisation")
-        .def("solve", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, false); })
-        .def("solve_transposed", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, true); })
-        .def("tangent", &Linearisation::tangent)
-        .def("multiply", &Linearisation::multiply)
-        .def("moved", &Linearisation::moved)
-        .def("carry", &Linearisation::carry)
-        .def("jacobian", &Linearisation::jacobian)
-        .def_prop_ro("q", [](const Linearisation& l) { return numpy(l.system().state.q, {l.system().state.q.size()}); },
-                     nb::rv_policy::automatic)
-        .def_prop_ro("poses", [](const Linearisation& l) { return poses(l.system().state.H); }, nb::rv_policy::automatic)
-        .def_prop_ro("residual", [](const Linearisation& l) {
-            return std::max(l.system().imbalance(), l.system().gap_size());
         });
 
     nb::class_<ModelBuilder>(module, "Model")
@@ -67,11 +50,63 @@ void bind_engine(nb::module_& module) {
         .def("set_spring_stiffness", &ModelBuilder::set_spring_stiffness)
         .def("set_inertia", &ModelBuilder::set_inertia);
 
+    nb::class_<Acting>(module, "Acting");
+    nb::class_<Evaluation>(module, "Evaluation")
+        .def_prop_ro("q", [](const Evaluation& e) { return numpy(e.system().state.q, {e.system().state.q.size()}); }, nb::rv_policy::automatic)
+        .def_prop_ro("mu", [](const Evaluation& e) { return numpy(e.system().state.mu, {e.system().state.mu.size()}); }, nb::rv_policy::automatic)
+        .def_prop_ro("reactions", [](const Evaluation& e) { return sixes(e.system().state.lambda); }, nb::rv_policy::automatic)
+        .def_prop_ro("poses", [](const Evaluation& e) { return poses(e.system().state.H); }, nb::rv_policy::automatic)
+        .def_prop_ro("gaps", [](const Evaluation& e) { return sixes(e.system().gaps()); }, nb::rv_policy::automatic)
+        .def_prop_ro("residual", [](const Evaluation& e) { return numpy(e.system().residual(), {e.system().residual().size()}); },
+                     nb::rv_policy::automatic)  // with the sign of Newton's right-hand side
+        .def_prop_ro("error", [](const Evaluation& e) { return std::max(e.system().imbalance(), e.system().gap_size()); })
+        .def_prop_ro("energies", [](const Evaluation& e) { return std::make_pair(e.system().strain_energy(), e.system().gravity_energy()); });
+    nb::class_<Linearisation, Evaluation>(module, "Linearisation")
+        .def("solve", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, false); })
+        .def("solve_transposed", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, true); })
+        .def("tangent", &Linearisation::tangent)
+        .def("multiply", &Linearisation::multiply)
+        .def("moved", &Linearisation::moved)
+        .def("carry", &Linearisation::carry)
+        .def("jacobian", &Linearisation::jacobian)
+        .def("seconds_per_factorisation", &Linearisation::seconds_per_factorisation)
+        .def_prop_ro("operations", [](const Linearisation& l) { return l.system().fronts().operations(); })
+        .def_prop_ro("storage", [](const Linearisation& l) { return l.system().fronts().storage(); })
+        .def_prop_ro("negative", [](const Linearisation& l) { return l.system().fronts().negative(); })
+        .def_prop_ro("negative_determinant", [](const Linearisation& l) { return l.system().fronts().negative_determinant(); });
+
+    nb::class_<Equations>(module, "Equations")
+        .def(nb::init<const ModelBuilder&, const Doubles&, double>())
+        .def_prop_ro("model", [](const Equations& e) { return ModelBuilder{*e.model()}; })  // a copy
+        .def("with_numbers", &Equations::with_numbers)
+        .def_prop_ro("layout", &Equations::layout)
+        .def("acting",
+             [](const Equations& e, const std::vector<int>& bodies, const Doubles& points, const Doubles& wrenches, const std::vector<bool>& world,
+                const Doubles& gravity, const Doubles& rest, const std::vector<double>& spring_rest, const std::vector<double>& targets) {
+                 return e.acting(loads_of(bodies, points, wrenches, world), gravity, rest, spring_rest, targets);
+             })
+        .def("evaluate",
+             [](const Equations& e, const Acting& acting, const Doubles& q, const Doubles& lambda, const Doubles& mu) {
+                 return Evaluation(e, e.system(acting, q, lambda, mu));
+             })
+        .def("linearise",
+             [](const Equations& e, const Acting& acting, const Doubles& q, const Doubles& lambda, const Doubles& mu) {
+                 return Linearisation(e, e.system(acting, q, lambda, mu));
+             })
+        .def("continue_branch", &Equations::continue_branch)
+        .def("find_equilibrium", &Equations::find_equilibrium)
+        .def("positions_under", &Equations::positions_under)
+        .def("follow", &Equations::follow);
+
     nb::class_<Engine>(module, "Engine")
-        .def(nb::init<const ModelBuilder&>())
-        .def_prop_ro("model", [](const Engine& e) { return ModelBuilder{e.system.model()}; })  // a copy
-        .def("use", &Engine::use)
-        .def("follow_statics", &Engine::follow_statics)
+        .def(nb::init<const Equations&, const Acting&>())
+        .def("place", &Engine::place)
+        .def("act", &Engine::act)
+        .def("set_loads",
+             [](Engine& e, const std::vector<int>& bodies, const Doubles& points, const Doubles& wrenches, const std::vector<bool>& world) {
+                 e.set_loads(loads_of(bodies, points, wrenches, world));
+             })
+        .def("aim", &Engine::aim)
         .def_prop_ro("actuation", &Engine::actuation, nb::rv_policy::automatic)
         .def("set_actuation", &Engine::set_actuation)
         .def("limit_force",  // range of an actuator's force, before its gear
@@ -82,23 +117,7 @@ void bind_engine(nb::module_& module) {
              })
         .def_prop_ro("actuator_forces", &Engine::actuator_forces, nb::rv_policy::automatic)
         .def("set_applied", &Engine::set_applied)
-        .def("absorb_gaps", &Engine::absorb_gaps)
-        .def("set_loads", &Engine::set_loads)
         .def("set_handles", &Engine::set_handles)
-        .def("set_gravity", &Engine::set_gravity)
-        .def("set_rest", &Engine::set_rest)
-        .def("set_spring_rest", &Engine::set_spring_rest)
-        .def("set_target", &Engine::set_target)
-        .def("continue_branch", &Engine::continue_branch)
-        .def("positions_under", &Engine::positions_under)
-        .def("set_state", &Engine::set_state)
-        .def("linearise", [](const Engine& e, const Doubles& q, const Doubles& lambda, const Doubles& mu) {
-            return Linearisation(e.synchronised(), e.state(q, lambda, mu));
-        })
-        .def("evaluate", &Engine::evaluate)
-        .def("factorise", &Engine::factorise)
-        .def("solve", &Engine::solve)
-        .def("retract", &Engine::retract)
         .def("start", &Engine::start)
         .def("step", &Engine::step)
         .def("schedule",
@@ -113,19 +132,6 @@ void bind_engine(nb::module_& module) {
         .def("history", &Engine::history)
         .def("set_history", [](Engine& e, const Doubles& flat) { e.set_history(flat); })
         .def("forget_past", [](Engine& e) { e.stepper->fresh = true; })  // the steps before had another length
-        .def("motion_size",
-             [](const Engine& e, const Doubles& x) {
-                 expect(x, e.system.unknowns());
-                 return e.system.motion_size(x.data());
-             })
-        .def_prop_ro("active", [](const Engine& e) { return e.synchronised().active(); })
-        .def_prop_ro("gap_size", [](const Engine& e) { return e.synchronised().gap_size(); })
-        .def_prop_ro("imbalance", [](const Engine& e) { return e.synchronised().imbalance(); })
-        .def_prop_ro("negative", [](Engine& e) { return e.system.fronts().negative(); })
-        .def_prop_ro("negative_determinant", [](Engine& e) { return e.system.fronts().negative_determinant(); })
-        .def_prop_ro("axis_rows", &Engine::axis_rows)
-        .def_prop_ro("lambda_rows", &Engine::lambda_rows)
-        .def_prop_ro("unknowns", [](const Engine& e) { return e.system.unknowns(); })
         .def_prop_ro("time", [](const Engine& e) { return e.stepper->time; })
         .def_prop_ro("iterations", [](const Engine& e) { return e.stepper->all_iterations(); })
         .def_prop_ro("factorisations", [](const Engine& e) { return e.stepper->all_factorisations(); })
@@ -140,8 +146,6 @@ void bind_engine(nb::module_& module) {
             e.sync();
             e.stepper->use_passes(use);
         })
-        .def_prop_ro("operations", [](Engine& e) { return e.system.fronts().operations(); })
-        .def_prop_ro("storage", [](Engine& e) { return e.system.fronts().storage(); })
         .def_prop_ro("poses", [](const Engine& e) { return poses(e.synchronised().state.H); },
                      nb::rv_policy::automatic)
         .def_prop_ro("q", [](const Engine& e) { return numpy(e.synchronised().state.q, {e.system.state.q.size()}); },

@@ -1,38 +1,14 @@
-// The Python class of a System and its Stepper.
+// The Python class of a mechanism in motion: a System and its Stepper.
 #pragma once
-
-#include <nanobind/ndarray.h>
 
 #include <memory>
 #include <optional>
 #include <stdexcept>
-#include <tuple>
 
-#include "engine/branch.hpp"
-#include "engine/model_builder.hpp"
+#include "engine/equations.hpp"
 #include "engine/stepper.hpp"
-#include "spatial/arrays.hpp"
 
 namespace supple {
-
-namespace nb = nanobind;
-
-using Array = NumpyArray;
-
-inline Array poses(const std::vector<Pose>& all) {
-    std::vector<double> values(16 * all.size(), 0.0);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-        write(all[i], &values[16 * i]);
-        values[16 * i + 15] = 1;
-    }
-    return numpy(std::move(values), {all.size(), 4, 4});
-}
-
-inline Array sixes(const std::vector<Vec6>& all) {
-    std::vector<double> values(6 * all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) Eigen::Map<Vec6>(values.data() + 6 * i) = all[i];
-    return numpy(std::move(values), {all.size(), 6});
-}
 
 class Engine {
    public:
@@ -40,17 +16,9 @@ class Engine {
     // It stays where it is when `start` makes another one, because a World refers to it. Reading the system copies its state from it.
     mutable std::optional<Stepper> stepper;
 
-    explicit Engine(const ModelBuilder& described) : system(described.prepared()) {}
-    // A model with other numbers: stiffness or inertia.
-    void use(const ModelBuilder& changed) {
-        if (stepper) throw std::logic_error("the passes of time steps keep the numbers of their model");
-        system.use(changed.prepared());
-    }
-
-    // Closes loops with small gaps at the coordinates q, as `System::with_closed_loops`.
-    void absorb_gaps(const Doubles& q, double below) {
-        expect(q, system.axes());
-        if (auto closed = system.with_closed_loops(doubles(q), below)) system.use(std::move(closed));
+    Engine(const Equations& of, const Acting& acting) : system(of.blank()) {
+        system.use(of.model());
+        act(acting);
     }
 
     // (actuators, 4): whether it is on, control, activation, and the constant part of the force that the springs contain.
@@ -84,13 +52,19 @@ class Engine {
         return numpy(std::move(forces), {s.actuation.size()});
     }
 
-    void set_loads(const std::vector<int>& body, const Doubles& points, const Doubles& wrenches,
-                   const std::vector<bool>& world) {
+    // Everything that acts, but handles, torques and actuators.
+    void act(const Acting& acting) {
         refresh();
-        const auto at = vectors<3>(points);
-        const auto values = vectors<6>(wrenches);
-        system.loads.clear();
-        for (std::size_t i = 0; i < body.size(); ++i) system.loads.push_back({body[i], at[i], values[i], world[i]});
+        static_cast<Acting&>(system) = acting;
+    }
+    void set_loads(std::vector<Load> loads) {
+        refresh();
+        system.loads = std::move(loads);
+    }
+    // Other set-points, as in `Equations::acting`.
+    void aim(const Doubles& rest, const std::vector<double>& spring_rest, const std::vector<double>& targets) {
+        refresh();
+        set_points(system, rest, spring_rest, targets);
     }
 
     void set_handles(const std::vector<int>& body, const Doubles& points, const Doubles& targets,
@@ -102,185 +76,17 @@ class Engine {
             system.handles.push_back({body[i], at[i], to[i], stiffness[i], damping[i]});
     }
 
-    void set_gravity(const Doubles& gravity) {
-        refresh();
-        expect(gravity, 3);
-        system.gravity = Vec3(gravity.data());
-    }
-
-    void set_rest(const Doubles& rest) {
-        refresh();
-        expect(rest, system.axes());
-        system.rest = doubles(rest);
-    }
-
     void set_applied(const Doubles& torques) {
         refresh();
         expect(torques, system.axes());
         system.applied = doubles(torques);
     }
 
-    void set_spring_rest(int spring, double rest) {
-        refresh();
-        system.spring_rest.at(spring) = rest;
-    }
-    void set_target(int row, double target) {
-        refresh();
-        system.targets.at(row) = target;
-    }
-
-    // The present state with other coordinates and multipliers; poses follow when it is evaluated.
-    State state(const Doubles& q, const Doubles& lambda, const Doubles& mu) const {
-        expect(q, system.axes());
-        expect(lambda, 6 * system.model().joints.size());
-        expect(mu, system.model().rows.size());
-        State result = system.state;
-        result.q = doubles(q);
-        result.lambda = vectors<6>(lambda);
-        result.mu = doubles(mu);
-        return result;
-    }
-
-    void set_state(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
+    // Sets coordinates and multipliers, with the poses that follow.
+    void place(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
         sync();
-        system.state = state(q, lambda, mu);
-    }
-
-    // Right-hand side of Newton's step.
-    Array evaluate(bool tangent) {
-        sync();
-        {
-            nb::gil_scoped_release release;
-            system.evaluate(tangent);
-        }
-        return numpy(system.residual(), {system.residual().size()});
-    }
-
-    int factorise(double shift) {
-        nb::gil_scoped_release release;
-        return system.factorise(shift);
-    }
-
-    std::pair<Array, double> solve(const Doubles& rhs, bool transposed) {
-        expect(rhs, system.unknowns());
-        std::vector<double> x(system.unknowns());
-        double error;
-        {
-            nb::gil_scoped_release release;
-            error = system.solve(rhs.data(), x.data(), transposed, true);
-        }
-        return {numpy(std::move(x), {static_cast<std::size_t>(system.unknowns())}), error};
-    }
-
-    void retract(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& x, double alpha) {
-        expect(x, system.unknowns());
-        set_state(q, lambda, mu);
-        const State base = system.state;
-        system.retract(base, x.data(), alpha);
-    }
-
-    // One step along a branch of equilibria, from a state. `limits`: the numbers of BranchLimits but the last two.
-    std::tuple<bool, double, std::vector<int>, std::vector<double>> continue_branch(const Doubles& q, const Doubles& lambda, const Doubles& mu,
-                                                                                    const Doubles& limits, int iterations,
-                                                                                    bool definite) {
-        expect(limits, 7);
-        set_state(q, lambda, mu);
-        const double* at = limits.data();
-        BranchStep step;
-        {
-            nb::gil_scoped_release release;
-            step = supple::continue_branch(system, {at[0], at[1], at[2], at[3], at[4], at[5], at[6], iterations, definite});
-        }
-        return {step.converged, step.rate, step.changed, step.history};
-    }
-
-    // `continue_branch` from one state under each of several sets of loads: for each whether it converged, and the position (3,) of a
-    // point of a body then (of the world if the body is -1). Set k has the loads from ends[k - 1] to ends[k]; definite[k] says whether
-    // they have a potential.
-    std::tuple<std::vector<bool>, Array> positions_under(const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& limits,
-                                                         int iterations, const std::vector<int>& ends, const std::vector<bool>& definite,
-                                                         const std::vector<int>& bodies,
-                                                         const Doubles& points, const Doubles& wrenches, const std::vector<bool>& world,
-                                                         int body, const Doubles& point) {
-        expect(limits, 7);
-        expect(point, 3);
-        const auto at = vectors<3>(points);
-        const auto values = vectors<6>(wrenches);
-        if (at.size() != bodies.size() || values.size() != bodies.size() || world.size() != bodies.size())
-            throw std::invalid_argument("as many points, wrenches and axes as bodies are needed");
-        set_state(q, lambda, mu);
-        const double* size = limits.data();
-        const Vec3 on_body(point.data());
-        std::vector<bool> converged;
-        std::vector<double> positions;
-        {
-            nb::gil_scoped_release release;
-            const State start = system.state;
-            std::size_t first = 0;
-            for (std::size_t k = 0; k < ends.size(); ++k) {
-                system.loads.clear();
-                for (; first < static_cast<std::size_t>(ends[k]); ++first)
-                    system.loads.push_back({bodies.at(first), at[first], values[first], world[first]});
-                system.state = start;
-                const BranchStep step =
-                    supple::continue_branch(system, {size[0], size[1], size[2], size[3], size[4], size[5], size[6], iterations,
-                                                     definite.at(k)});
-                converged.push_back(step.converged);
-                const Vec3 found = body < 0 ? on_body : Vec3(system.state.H.at(body).R * on_body + system.state.H[body].p);
-                positions.insert(positions.end(), found.data(), found.data() + 3);
-            }
-        }
-        return {std::move(converged), numpy(std::move(positions), {ends.size(), 3})};
-    }
-
-    // Static equilibria along a path of set-points: Newton's method from each state to the next. `targets` (n, driven rows).
-    // Poses (k, bodies, 4, 4) and coordinates (k, axes) of the first k that converge to a stable state.
-    std::tuple<int, Array, Array> follow_statics(const std::vector<int>& driven, const Doubles& targets, int n) {
-        expect(targets, driven.size() * n);
-        std::vector<double> all_poses, all_q;
-        std::size_t k = 0;
-        {
-            nb::gil_scoped_release release;
-            sync();
-            std::vector<double> x(system.unknowns());
-            for (; k < static_cast<std::size_t>(n); ++k) {
-                for (std::size_t i = 0; i < driven.size(); ++i)
-                    system.targets[driven[i]] = targets.data()[k * driven.size() + i];
-                bool converged = false;
-                for (int iteration = 0; iteration < 20 && !converged; ++iteration) {
-                    system.evaluate(true);
-                    system.factorise();
-                    system.solve(system.residual().data(), x.data(), false, true);
-                    const double size = system.motion_size(x.data());
-                    if (!(size < 1) || system.fronts().negative()) break;
-                    const State base = system.state;
-                    system.retract(base, x.data(), 1.0);
-                    converged = size < 1e-9;
-                }
-                if (!converged) break;
-                system.evaluate(false);
-                all_q.insert(all_q.end(), system.state.q.begin(), system.state.q.end());
-                const std::size_t first = all_poses.size();
-                all_poses.resize(first + 16 * system.state.H.size(), 0.0);
-                for (std::size_t b = 0; b < system.state.H.size(); ++b) {
-                    write(system.state.H[b], &all_poses[first + 16 * b]);
-                    all_poses[first + 16 * b + 15] = 1;
-                }
-            }
-        }
-        const std::size_t bodies = system.state.H.size(), axes = system.axes();
-        return {static_cast<int>(k), numpy(std::move(all_poses), {k, bodies, 4, 4}), numpy(std::move(all_q), {k, axes})};
-    }
-
-    std::vector<int> axis_rows() const {
-        std::vector<int> result;
-        for (int axis = 0; axis < system.axes(); ++axis) result.push_back(system.axis_row(axis));
-        return result;
-    }
-    std::vector<int> lambda_rows() const {
-        std::vector<int> result;
-        for (std::size_t j = 0; j < system.model().joints.size(); ++j) result.push_back(system.lambda_row(static_cast<int>(j)));
-        return result;
+        system.state = state_of(system, q, lambda, mu);
+        system.evaluate(false);
     }
 
     void start(double h, int order, double time, const Doubles& velocities, const Doubles& rates) {

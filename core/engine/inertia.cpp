@@ -9,7 +9,9 @@ Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
 }
 
 // Minus the rate of momentum, as a wrench at the body's origin. Differences of the centre of mass and of the momenta are taken in
-// world axes, so that a body without loads moves in a straight line and keeps its momentum exactly.
+// world axes, so that a body without loads moves in a straight line and keeps its momentum exactly. The passes have the same
+// differences for eight bodies abreast (Articulated::Motion::set_rates). This plain form stays beside it: the sparse solver is what
+// tests compare the passes with.
 void System::apply_inertia(int b, const Step& step, const History& history, Mat6* derivative) {
     const Pose& H = state.H[b];
     const Mat3 Rt = H.R.transpose();

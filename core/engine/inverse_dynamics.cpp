@@ -28,9 +28,10 @@ SUPPLE_INLINE void split(const Six& six, Eight* to) {
 }
 }  // namespace
 
-InverseDynamics::InverseDynamics(const System& system) : Articulated(system, Use::poses) {
-    const Model& model = system.model();
-    std::vector<int> column(system.axes(), -1);
+InverseDynamics::InverseDynamics(std::shared_ptr<const Model> described)
+    : OwnSystem{System(std::move(described))}, Articulated(own, Use::poses) {
+    const Model& model = own.model();
+    std::vector<int> column(model.axes(), -1);
     for (const Joint& joint : model.joints)
         for (int a = joint.first; joint.outer >= 0 && a < joint.first + joint.count; ++a) column[a] = size_++;
     moving_.resize(blocks_);
@@ -155,7 +156,7 @@ void InverseDynamics::inward(double* torques) {
             const Vec6 wrench = get(carried, node.node % width);
             const Vec3 moment = H.R.transpose() * (wrench.tail<3>() - (H.p - origin_).cross(wrench.head<3>()));
             Vec3 torque = node.to_joint(moment);
-            for (int i = 0; i < 3; ++i) torque[i] += system_->model().armature[node.axis + i] * ball.acceleration[i];
+            for (int i = 0; i < 3; ++i) torque[i] += own.model().armature[node.axis + i] * ball.acceleration[i];
             Eigen::Map<Vec3>(torques + ball.column) = ball.jacobian.transpose() * torque;
         }
     }

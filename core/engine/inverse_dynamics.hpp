@@ -8,6 +8,7 @@
 // not included.
 #pragma once
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -15,9 +16,13 @@
 
 namespace supple {
 
-class InverseDynamics : private Articulated {
+struct OwnSystem {
+    System own;
+};
+
+class InverseDynamics : private OwnSystem, private Articulated {
    public:
-    explicit InverseDynamics(const System& system);
+    explicit InverseDynamics(std::shared_ptr<const Model> model);
 
     int size() const { return size_; }  // coordinates of the spanning tree
     // q, its first and second time derivative, and the torques: in the order of the tree's joints in the description.

@@ -1,22 +1,34 @@
-// The equations of a mechanism at one state, with their factorised tangent. It has a copy of the system, so that
-// later changes of the engine do not affect it.
+// The equations of statics at one state: evaluated, or with their factorised tangent.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <tuple>
 
-#include "engine/engine.hpp"
+#include "engine/equations.hpp"
 
 namespace supple {
 
-class Linearisation {
+class Evaluation {
    public:
-    Linearisation(const System& system, State state) : system_(system) {
-        system_.state = std::move(state);
-        system_.evaluate(true);
-        system_.factorise();
+    Evaluation(const Equations& equations, std::shared_ptr<System> system, bool tangent = false)
+        : equations_(equations), owned_(std::move(system)), system_(*owned_) {
+        owned_->evaluate(tangent);
     }
 
     const System& system() const { return system_; }
+
+   protected:
+    Equations equations_;
+    std::shared_ptr<System> owned_;  // nobody else changes it
+    const System& system_;
+};
+
+class Linearisation : public Evaluation {
+   public:
+    Linearisation(const Equations& equations, std::shared_ptr<System> system) : Evaluation(equations, std::move(system), true) {
+        owned_->factorise();
+    }
 
     // Solutions x of K x = b, or of K^T x = b, for each row b of (m, unknowns).
     Array solve(const Doubles& rhs, bool transposed) const {
@@ -30,14 +42,14 @@ class Linearisation {
         return numpy(std::move(x), {m, n});
     }
 
-    // The tangent at the state moved by alpha x, with the same active limits. It is not factorised.
+    // The equations at the state moved by alpha x, with the same active limits. The tangent is not factorised.
     Linearisation moved(const Doubles& x, double alpha) const {
         expect(x, system_.unknowns());
-        Linearisation result(*this);
-        result.system_.active_fixed = true;
-        result.system_.retract(system_.state, x.data(), alpha);
-        result.system_.evaluate(true);
-        return result;
+        auto near = equations_.system(system_, system_.state);
+        near->active_fixed = true;
+        near->set_active(system_.active());
+        near->retract(system_.state, x.data(), alpha);
+        return {equations_, std::move(near), Unfactorised{}};
     }
 
     // K x, or K^T x; the regularisation is left out.
@@ -63,15 +75,16 @@ class Linearisation {
 
     // (axes, bodies, 6): the bodies' twists per increment of each coordinate; zero for the coordinates of loop joints.
     Array jacobian() const {
-        const std::size_t axes = system_.axes(), numbers = 6 * system_.bodies();
-        std::vector<double> x(system_.unknowns()), twists(axes * numbers);
+        const std::size_t axes = system_.axes();
+        const System::Range bodies = system_.twists();
+        std::vector<double> x(system_.unknowns()), twists(axes * bodies.size);
         for (std::size_t axis = 0; axis < axes; ++axis) {
             std::fill(x.begin(), x.end(), 0.0);
             x[system_.axis_row(axis)] = 1;
             system_.carry(x.data());
-            std::copy_n(x.begin(), numbers, twists.begin() + axis * numbers);
+            std::copy_n(x.begin() + bodies.start, bodies.size, twists.begin() + axis * bodies.size);
         }
-        return numpy(std::move(twists), {axes, numbers / 6, 6});
+        return numpy(std::move(twists), {axes, static_cast<std::size_t>(system_.bodies()), 6});
     }
 
     // K as triplets (row, column, value); the regularisation is left out.
@@ -93,8 +106,16 @@ class Linearisation {
         return {numpy(std::move(rows), {n}), numpy(std::move(columns), {n}), numpy(std::move(values), {n})};
     }
 
+    // For benchmarks: factorises again, with the same result.
+    double seconds_per_factorisation(int calls) {
+        const auto start = std::chrono::steady_clock::now();
+        for (int k = 0; k < calls; ++k) owned_->factorise();
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / calls;
+    }
+
    private:
-    System system_;
+    struct Unfactorised {};
+    Linearisation(const Equations& equations, std::shared_ptr<System> system, Unfactorised) : Evaluation(equations, std::move(system), true) {}
 };
 
 }  // namespace supple

@@ -61,7 +61,16 @@ struct History {  // previous states that the differences use
     std::vector<FlexibleState> flexible, flexible_before;
 };
 
-class System {
+// What acts on a mechanism, besides its own springs.
+struct Acting {
+    Vec3 gravity = Vec3::Zero();
+    std::vector<double> rest;         // of the joints' springs
+    std::vector<double> spring_rest;  // of the springs on combinations
+    std::vector<double> targets;      // per row; only those of equalities are used
+    std::vector<Load> loads;
+};
+
+class System : public Acting {
    public:
     explicit System(std::shared_ptr<const Model> model);
     const Model& model() const { return *model_; }
@@ -72,15 +81,10 @@ class System {
     // loops (for example two points that hold a planar linkage in its plane) could not all be closed otherwise.
     std::shared_ptr<const Model> with_closed_loops(const std::vector<double>& q, double below);
 
-    // inputs that may change between solves
-    Vec3 gravity = Vec3::Zero();
-    std::vector<double> rest;         // of the joints' springs
-    std::vector<double> spring_rest;  // of the springs on combinations
-    std::vector<double> targets;      // per row; only those of equalities are used
+    // further inputs that may change between solves
     std::vector<Actuation> actuation;
     bool stops = false;               // limits are stiff springs; otherwise they are exact
     std::vector<double> applied;  // generalised force on each coordinate, paired with its rate
-    std::vector<Load> loads;
     std::vector<Handle> handles;
     long long input_changes = 0;  // counts the calls that changed gravity, set-points, torques, loads or handles
     bool released = false;      // limits are ignored
@@ -101,7 +105,13 @@ class System {
     double excess(int i, double x, double speed, double c, double& slope) const {
         return model_->actuators[i].excess(actuation[i], x, speed, c, slope);
     }
+    // The layout of the unknowns: twists, then multipliers and coordinates joint by joint, then multipliers of rows.
+    struct Range {
+        int start = 0, size = 0;
+    };
     int unknowns() const { return fronts_->size(); }
+    Range twists() const { return {0, 6 * bodies()}; }
+    Range rows() const { return {row_start_, unknowns() - row_start_}; }
     int twist_row(int b) const { return 6 * b; }
     int row_row(int r) const { return row_start_ + r; }
     int lambda_row(int j) const { return joint_start_[j]; }

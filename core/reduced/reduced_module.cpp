@@ -67,14 +67,14 @@ class ReducedCore {
     }
 
     // Links by joint coordinates instead of twists. `bodies`, `on_body` (e, 4, 4): of the end effectors.
-    void set_joints(const Engine& engine, const std::vector<int>& bodies, const Doubles& on_body, const Doubles& rest, const Doubles& map,
+    void set_joints(const Equations& equations, const std::vector<int>& bodies, const Doubles& on_body, const Doubles& rest, const Doubles& map,
                     const Doubles& by_tips, const Doubles& by_loops, const Doubles& loop_tips, const Doubles& cobasis, int count) {
-        const std::size_t axes = engine.system.axes(), e = model.tips.size();
+        const std::size_t axes = equations.blank().axes(), e = model.tips.size();
         expect(on_body, 16 * e);
         expect(rest, axes);
         std::vector<Joints::Tip> tips;
         for (std::size_t i = 0; i < e; ++i) tips.push_back({bodies.at(i), pose(on_body.data() + 16 * i)});
-        joints = std::make_unique<Joints>(engine.system, std::move(tips),
+        joints = std::make_unique<Joints>(equations.blank(), std::move(tips),
                                           Joints::Maps{vector(rest), matrix(map, axes), matrix(by_tips, axes), matrix(by_loops, axes),
                                                        matrix(loop_tips, 6 * e), matrix(cobasis, cobasis.size() / (6 * e))});
         corrections = count;

@@ -36,10 +36,11 @@ TIED = {
 
 def core(mech, tips, sparse, dt=2e-3, order=1):
     eqs, rest = equations(mech), supple.equilibrium(mech)
-    eqs.core.set_state(*rest.state)
+    engine = _core.Engine(eqs.core, eqs.compiled(rest.acting))
+    engine.place(*rest.state)
     frames = [mech.frame(name) for name in tips]
     poses = np.ascontiguousarray(np.array([pose for _, pose in frames]))
-    made = _core.CondensedCore(eqs.core, [body for body, _ in frames], poses, dt, order, True, sparse)
+    made = _core.CondensedCore(engine, [body for body, _ in frames], poses, dt, order, True, sparse)
     assert made.passes != sparse
     return made, rest
 

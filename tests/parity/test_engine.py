@@ -21,16 +21,13 @@ def both(mech: supple.Mechanism, seed: int, closed: bool = False) -> tuple[list[
     """Residuals of coordinates, loops and rows in a random state under random loads: compiled, and written out."""
     rng = np.random.default_rng(seed)
     eqs = equations(mech)
-    core = eqs.core
     q, reactions, mu = eqs.zero_state()
     q = reference.closed_coordinates(mech, rng) if closed else q + rng.uniform(-0.4, 0.4, len(q))
     reactions, mu = rng.normal(size=reactions.shape), rng.normal(size=mu.shape)
     names = [body.name for body in mech.bodies] + [site.name for site in mech.sites if site.body != "world"]
     acting = loads(mech, {str(rng.choice(names)): rng.normal(size=6)})
     acting += loads(mech, {str(rng.choice(names)): rng.normal(size=6)}, "body")
-    eqs.set_loads(acting)
-    core.set_state(q, reactions, mu)
-    rhs = core.evaluate(False)
+    rhs = eqs.evaluated(eqs.acting(acting), (q, reactions, mu)).residual
     at = reference.residual_rows(eqs)
     axes, loops = len(q), 6 * len(mech.topology.loops)
     compiled = np.split(rhs[at], [axes, axes + loops])
@@ -70,10 +67,9 @@ def test_poses_are_those_of_kinematics():
         mech = mechanisms.random_mechanism(rng, 7, loops=1, free_base=seed % 2 == 1)
         q = reference.closed_coordinates(mech, rng)
         eqs = equations(mech)
-        eqs.core.set_state(q, *eqs.zero_state()[1:])
-        eqs.core.evaluate(False)
+        found = eqs.evaluated(eqs.acting(), (q, *eqs.zero_state()[1:])).poses
         expected = supple.kinematics(mech, of_tree(mech, q)).poses.array
-        np.testing.assert_allclose(eqs.core.poses, expected, atol=1e-13)
+        np.testing.assert_allclose(found, expected, atol=1e-13)
 
 
 def test_curves_are_those_of_the_description():
@@ -83,11 +79,9 @@ def test_curves_are_those_of_the_description():
     b.hinge("h", "world", "arm", at=(0, 0, 0), axis="z", stiffness=0.7, rest=0.15, curves=[curve])
     eqs = equations(b.build())
     for q in [*np.linspace(-2, 2, 81), *(curve.deflection + 0.15)]:
-        eqs.core.set_state(np.array([q]), np.zeros((1, 6)), np.zeros(0))
-        rhs = eqs.core.evaluate(True)
+        linear = Linearisation.at(eqs, eqs.acting(), (np.array([q]), np.zeros((1, 6)), np.zeros(0)))
         x = q - 0.15
         at = eqs.layout.coordinates[0]
-        assert rhs[at] == pytest.approx(-0.7 * x - float(curve(x)), abs=1e-12)
-        linear = Linearisation.at(eqs, (np.array([q]), np.zeros((1, 6)), np.zeros(0)))
+        assert linear.core.residual[at] == pytest.approx(-0.7 * x - float(curve(x)), abs=1e-12)
         assert reference.dense_tangent(linear)[at, at] == pytest.approx(0.7 + float(curve.slope(x)), abs=1e-12)
-        assert eqs.core.energies[1] == pytest.approx(0.35 * x**2 + float(curve.energy(x)), abs=1e-12)
+        assert linear.core.energies[0] == pytest.approx(0.35 * x**2 + float(curve.energy(x)), abs=1e-12)

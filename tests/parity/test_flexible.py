@@ -57,7 +57,7 @@ def _symmetric(tensor: np.ndarray) -> np.ndarray:
     return sum(tensor.transpose(order) for order in orders) / len(orders)
 
 
-def engine(cloud: Cloud, stiffness: float, tip_mass: float, alpha: float = 0.0, beta: float = 0.0):
+def cloud_equations(cloud: Cloud, stiffness: float, tip_mass: float, alpha: float = 0.0, beta: float = 0.0):
     """A body frame on a bushing to the world, with the cloud, and a rigid body at an interface."""
     model, zeros = _core.Model(), np.zeros
     model.add_body(0.0, zeros(3), zeros((3, 3)))
@@ -71,22 +71,33 @@ def engine(cloud: Cloud, stiffness: float, tip_mass: float, alpha: float = 0.0, 
     gram = np.ascontiguousarray(np.einsum("n,nik,njl->klij", cloud.mass, psi, psi))
     model.add_flexible(0, 6, cloud.mass.sum(), first_moment, gram, cloud.force, alpha, beta)
     model.set_tree([0, 1], 100.0, 1.0)
-    return _core.Engine(model)
+    return _core.Equations(model, zeros(6 + MODES), 0.0)
+
+
+def engine(cloud: Cloud, *options: float):
+    """The same, to be moved in time, under gravity."""
+    eqs = cloud_equations(cloud, *options)
+    return _core.Engine(eqs, weight_of(eqs))
+
+
+def weight_of(eqs: _core.Equations):
+    """Gravity, acting alone."""
+    no_loads = [], np.zeros((0, 3)), np.zeros((0, 6)), []
+    return eqs.acting(*no_loads, np.array([0, 0, -9.81]), np.zeros(6 + MODES), [], [])
 
 
 def test_the_tangent_of_statics_is_its_derivative(cloud):
-    core, rng = engine(cloud, 50.0, 0.3), np.random.default_rng(1)
-    core.set_gravity(np.array([0, 0, -9.81]))
+    eqs, rng = cloud_equations(cloud, 50.0, 0.3), np.random.default_rng(1)
+    weight = weight_of(eqs)
     q = 0.2 * rng.normal(size=6 + MODES)
-    rows = np.array(core.axis_rows)
+    _, _, rows, _, _ = eqs.layout
 
     def residual(step: np.ndarray) -> np.ndarray:
         moved = q + step
         moved[3:6] = spatial.so3_log(spatial.so3_exp(q[3:6]) @ spatial.so3_exp(step[3:6]))
-        core.set_state(moved, np.zeros((2, 6)), np.zeros(0))
-        return -core.evaluate(False)[rows]
+        return -eqs.evaluate(weight, moved, np.zeros((2, 6)), np.zeros(0)).residual[rows]
 
-    linear = core.linearise(q, np.zeros((2, 6)), np.zeros(0))
+    linear = eqs.linearise(weight, q, np.zeros((2, 6)), np.zeros(0))
     r, c, values = linear.tangent()
     tangent = np.zeros((int(r.max()) + 1,) * 2)
     np.add.at(tangent, (r.astype(int), c.astype(int)), values)
@@ -104,12 +115,11 @@ def test_steps(cloud, order, alpha, beta):
     """Backward differences of every point's position give velocities, and of these accelerations."""
     h, gravity, rng = 2e-3, np.array([0.0, 0.0, -9.81]), np.random.default_rng(2)
     core = engine(cloud, 0.0, 0.0, alpha, beta)
-    core.set_gravity(gravity)
     eta, twist, eta_rate = 0.1 * rng.normal(size=MODES), rng.normal(size=6), 0.5 * rng.normal(size=MODES)
     q = np.concatenate([[0.1, 0.2, 0.3, 0.2, -0.1, 0.3], eta])
     pose = spatial.pose(spatial.so3_exp(q[3:6]), q[:3])
     R = pose[:3, :3]
-    core.set_state(q, np.zeros((2, 6)), np.zeros(0))
+    core.place(q, np.zeros((2, 6)), np.zeros(0))
     core.start(h, order, 0.0, np.stack([twist, np.zeros(6)]), np.concatenate([R @ twist[:3], twist[3:], eta_rate]))
 
     mass, Phi = cloud.mass[:, None], cloud.Phi
@@ -149,7 +159,7 @@ def test_steps(cloud, order, alpha, beta):
 
 def test_the_history_repeats_to_the_last_bit(cloud):
     core = engine(cloud, 5.0, 0.3)
-    core.set_state(np.full(6 + MODES, 0.05), np.zeros((2, 6)), np.zeros(0))
+    core.place(np.full(6 + MODES, 0.05), np.zeros((2, 6)), np.zeros(0))
     core.start(1e-3, 2, 0.0, np.zeros((2, 6)), np.zeros(6 + MODES))
     core.step([], np.zeros(0), 5)
     saved = core.history()

@@ -9,7 +9,7 @@ import engine_reference
 import mechanisms
 import supple
 from supple import spatial
-from supple.engine.assembly import Acting, equations, loads
+from supple.engine.assembly import equations, loads
 from supple.engine.linearisation import Linearisation, linearised
 from supple.engine.newton import Newton
 from supple.engine.stability import diverges, eigenvalues, has_potential
@@ -156,8 +156,7 @@ def test_a_column_that_buckles_in_two_directions_at_once_is_not_stable(mass, dam
 def fine_path(mech: Mechanism, load: dict[str, np.ndarray]) -> tuple[float, np.ndarray]:
     """Share reached and coordinates (axes,) there, by Newton's method in steps of at most 0.02 of every coordinate."""
     eqs = equations(mech)
-    begin = Acting((), 0 * mech.gravity, *eqs.at_reference())
-    goal = Acting(tuple(loads(mech, load)), mech.gravity, eqs.rest, eqs.targets)
+    begin, goal = eqs.unloaded(), eqs.acting(loads(mech, load))
     newton = Newton(eqs)
     assert newton.solve(begin.interpolated(goal, 0.0))
     share, step = 0.0, 0.01
@@ -206,7 +205,7 @@ def test_a_path_ends_where_the_determinant_is_zero(seed):
     linear = linearised(mech, state)
     _, sizes, right = np.linalg.svd(linear.stiffness)
     assert sizes[-1] < 0.01 * np.linalg.svd(linearised(mech).stiffness, compute_uv=False)[-1]
-    softest = list(linear.names.axis)[int(np.abs(linear.free @ right[-1]).argmax())]
+    softest = list(linear.equations.axis)[int(np.abs(linear.free @ right[-1]).argmax())]
     assert caught.value.reason == "snap"
     assert f"snaps through there along '{softest}' (its stiffness falls to zero)" in str(caught.value)
     share, q = fine_path(mech, load)
@@ -223,7 +222,7 @@ def test_a_limit_ends_a_path_if_the_determinant_changes_its_sign_there():
     linear = linearised(mech, caught.value.state)
     stiffness = linear.free @ linear.stiffness @ linear.free.T
     assert np.linalg.det(stiffness) > 0  # off all limits
-    others = [i for i, name in enumerate(linear.names.axis) if name != "joint5"]
+    others = [i for i, name in enumerate(linear.equations.axis) if name != "joint5"]
     assert np.linalg.det(stiffness[np.ix_(others, others)]) < 0
 
 
@@ -271,16 +270,12 @@ def test_the_sign_of_the_determinant_comes_from_the_factors(seed, frame):
     rng = np.random.default_rng([seed, 77])
     mech = engine_reference.unlimited(mechanisms.random_mechanism(rng, 5, loops=seed % 3))
     eqs = equations(mech)
-    q, reactions, mu = eqs.zero_state()
     seen = set()
     for size in (0.0, 10.0, 100.0, 1000.0, 1e4):
-        eqs.set_loads(loads(mech, {mech.bodies[-1].name: size * rng.normal(size=6)}, frame))
-        eqs.core.set_state(q, reactions, mu)
-        eqs.core.evaluate(True)
-        linear = Linearisation.at(eqs, (eqs.core.q, eqs.core.reactions, mu))
-        eqs.core.factorise(0.0)
-        assert eqs.core.negative_determinant == (np.linalg.slogdet(linear.stiffness)[0] < 0)
-        seen.add(eqs.core.negative_determinant)
+        acting = eqs.acting(loads(mech, {mech.bodies[-1].name: size * rng.normal(size=6)}, frame))
+        linear = Linearisation.at(eqs, acting, eqs.zero_state())
+        assert linear.core.negative_determinant == (np.linalg.slogdet(linear.stiffness)[0] < 0)
+        seen.add(linear.core.negative_determinant)
     assert False in seen
 
 

@@ -16,7 +16,7 @@ from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array
 
 if TYPE_CHECKING:
-    from supple.engine.assembly import Equations
+    from supple.engine.assembly import Acting, Equations
 
 ON, CONTROL, ACTIVATION, SHARE = range(4)
 """Columns of the core's `actuation`."""
@@ -85,19 +85,21 @@ def force_range(mech: Mechanism, actuator: Actuator) -> tuple[float, float]:
     return max(lower, -effort), min(upper, effort)
 
 
-def shift_controls(eqs: Equations, rest: Array, targets: Mapping[str, float]) -> None:
+def shift_controls(eqs: Equations, core: Any, before: Acting, now: Acting) -> None:
     """Moves the controls of actuators with the set-points of the springs that contain them.
 
     A set-point moves the spring's force by stiffness times the change of rest. The actuator takes all of it.
     """
-    mech, values = eqs.mechanism, eqs.core.actuation
+    if not eqs.actuators:
+        return
+    mech, values = eqs.mechanism, core.actuation
     taken: set[str] = set()
     for i, actuator in enumerate(eqs.actuators):
         if actuator.drives in eqs.axis:
             at = eqs.axis[actuator.drives]
-            moved = float(rest[at] - eqs.rest[at])
+            moved = float(now.rest[at] - before.rest[at])
         else:
-            moved = targets[actuator.drives] - eqs.targets[actuator.drives]
+            moved = now.targets[actuator.drives] - before.targets[actuator.drives]
         if moved == 0 or not actuator.in_spring or actuator.gain[0] == 0 or actuator.drives in taken:
             continue
         stiffness = spring_of(mech, actuator)[0]
@@ -107,10 +109,10 @@ def shift_controls(eqs: Equations, rest: Array, targets: Mapping[str, float]) ->
         force = stiffness * moved / actuator.gear
         values[i, SHARE] += force
         values[i, ACTIVATION if actuator.dynamics == "integrator" else CONTROL] += force / actuator.gain[0]
-    eqs.core.set_actuation(values)
+    core.set_actuation(values)
 
 
-def set_controls(eqs: Equations, name: Any, control: Any) -> None:
+def set_controls(eqs: Equations, core: Any, name: Any, control: Any) -> None:
     """Sets controls from a name and a number, {name: number or None} or an array (actuators,)."""
     names = list(eqs.actuator)
     if not names:
@@ -126,7 +128,7 @@ def set_controls(eqs: Equations, name: Any, control: Any) -> None:
     else:
         whole = array(name, (len(names),), f"controls of '{eqs.mechanism.name}' ({len(names)} actuators)")
         given = dict(zip(names, whole.tolist(), strict=True))
-    values = eqs.core.actuation
+    values = core.actuation
     for each, value in given.items():
         at = eqs.actuator[each] if each in eqs.actuator else find(names, each, f"actuator of '{eqs.mechanism.name}'")
         if value is None:
@@ -135,7 +137,7 @@ def set_controls(eqs: Equations, name: Any, control: Any) -> None:
         actuator = eqs.actuators[at]
         number = float(array(value, (), f"control of actuator '{each}'"))
         values[at, ON], values[at, CONTROL] = 1, np.clip(number, *actuator.control_range)
-    eqs.core.set_actuation(values)
+    core.set_actuation(values)
 
 
 def read_torques(eqs: Equations, before: Array, name: Any, torque: Any) -> Array:

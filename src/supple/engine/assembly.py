@@ -1,9 +1,9 @@
-"""Builds the compiled equations of a mechanism: numbering of unknowns, loads, set-points and limits."""
+"""The compiled equations of a mechanism: numbering of unknowns, loads, set-points and limits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core
-from supple.engine.actuation import add_actuator, as_in_spring, shift_controls
+from supple.engine.actuation import add_actuator, as_in_spring
 from supple.errors import MechanismError
 from supple.mechanism import Actuator, Mechanism
 from supple.mechanism.axes import per_axis
@@ -52,7 +52,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of the unknowns in a vector of them: twists of bodies, multipliers and coordinates of each joint, rows."""
+    """Places of the unknowns in a vector of them, as the core numbers them: twists of bodies, multipliers and
+    coordinates of each joint, rows."""
 
     size: int
     """Number of unknowns."""
@@ -67,30 +68,16 @@ class Layout:
 
     def twist(self, body: int) -> slice:
         """The twist of a body. In right-hand sides its wrench."""
-        return slice(6 * body, 6 * body + 6)
+        return slice(self.twists.start + 6 * body, self.twists.start + 6 * body + 6)
 
 
-@dataclass(frozen=True)
-class Names:
-    """Indices of a mechanism's parts in its equations, and the set-points at one state; as in `Equations`."""
-
-    mechanism: Mechanism
-    axis: dict[str, int]
-    rest: Array
-    spring: dict[str, int]
-    row: dict[str, int]
-    targets: dict[str, float]
-    limit_names: tuple[str, ...]
-    idle: tuple[IdleSpin, ...]
-
-    def sprung_axis(self, name: str) -> int:
-        """Index of a coordinate with a spring, by its name or by that of a joint with one axis."""
-        return sprung_axis(self, name)
+State: TypeAlias = tuple[Array, Array, Array]
+"""Coordinates (axes,) of every joint, multipliers of joints (joints, 6) and of rows (rows,)."""
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Equations:
-    """The compiled equations of a mechanism, and the indices of its parts in them.
+    """The compiled equations of a mechanism, and the indices of its parts in them. They have no state.
 
     Coordinates are those of every joint, in the order of `mech.joints`. Rows are rigid constraints on
     coordinates: rigid couplings, then motors, then limits of coordinates and of couplings.
@@ -98,19 +85,20 @@ class Equations:
 
     mechanism: Mechanism
     core: Any
+    """Evaluates and linearises them at a state, under what `compiled` gives."""
     axis: dict[str, int]
     """Index of each coordinate."""
     reference: Array
     """(axes,) coordinates at the reference pose."""
     rest: Array
-    """(axes,) rest positions of the joints' springs."""
+    """(axes,) rest positions of the joints' springs in the mechanism."""
     spring: dict[str, int]
     """Index of each coupling's spring."""
     row: dict[str, int]
     """Index of each rigid coupling's and motor's row."""
     targets: dict[str, float]
-    """Set-points of motors and rest lengths of couplings, rad or m."""
-    limit_names: list[str] = field(default_factory=list)
+    """Positions of motors and rest lengths of couplings in the mechanism, rad or m."""
+    limit_names: tuple[str, ...] = ()
     """Coordinate or coupling of each limit row; limit rows are the last ones."""
     actuators: tuple[Actuator, ...] = ()
     """As in the springs that contain them; empty unless the equations have them."""
@@ -125,62 +113,59 @@ class Equations:
     @cached_property
     def layout(self) -> Layout:
         """Places of the unknowns in right-hand sides and solutions."""
-        core = self.core
-        rows = len(self.row) + len(self.limit_names)
+        size, twists, coordinates, multipliers, rows = self.core.layout
         return Layout(
-            core.unknowns,
-            slice(0, 6 * len(self.mechanism.bodies)),
-            np.array(core.axis_rows, dtype=int),
-            tuple(slice(start, start + 6) for start in core.lambda_rows),
-            slice(core.unknowns - rows, core.unknowns),
+            size,
+            slice(*twists),
+            np.array(coordinates, dtype=int),
+            tuple(slice(start, start + 6) for start in multipliers),
+            slice(*rows),
         )
 
-    @property
-    def names(self) -> Names:
-        """Names and present set-points, which later changes of the set-points do not change."""
-        indices = self.mechanism, self.axis, self.rest, self.spring, self.row, dict(self.targets)
-        return Names(*indices, tuple(self.limit_names), self.idle)
-
-    def zero_state(self) -> tuple[Array, Array, Array]:
+    def zero_state(self) -> State:
         """Coordinates of the reference pose with all multipliers zero."""
         rows = len(self.row) + len(self.limit_names)
         return self.reference.copy(), np.zeros((len(self.mechanism.joints), 6)), np.zeros(rows)
 
-    def set_loads(self, loads: list[Load]) -> None:
-        """Replaces all loads on bodies."""
-        self.core.set_loads(
-            [load.body for load in loads],
-            np.array([load.point for load in loads]).reshape(-1, 3),
-            np.array([load.wrench for load in loads]).reshape(-1, 6),
-            [load.world for load in loads],
-        )
+    def acting(self, loads: Sequence[Load] = ()) -> Acting:
+        """Loads with the mechanism's gravity and set-points."""
+        return Acting(tuple(loads), self.mechanism.gravity, self.rest, self.targets)
 
-    def aim(self, targets: Targets) -> None:
-        """Sets set-points (rad or m) by joint, coordinate, coupling or motor: all of them, or none if one is wrong."""
-        rest, of_rows = self.rest.copy(), dict(self.targets)
+    def unloaded(self) -> Acting:
+        """Set-points at which the reference pose is in equilibrium, without loads and gravity."""
+        targets = {}
+        for c in self.mechanism.couplings:
+            targets[c.name] = float(c.coefficients @ self.reference[[self.axis[n] for n in c.coordinates]])
+        for motor in self.mechanism.motors:
+            targets[motor.name] = float(self.reference[self.axis[motor.coordinate]])
+        return Acting((), 0 * self.mechanism.gravity, self.reference, targets)
+
+    def compiled(self, acting: Acting) -> Any:
+        """What acts, as the core takes it."""
+        return self.core.acting(*load_arrays(acting.loads), acting.gravity, *self.compiled_set_points(acting))
+
+    def compiled_set_points(self, acting: Acting) -> tuple[Array, list[float], list[float]]:
+        """Rest positions of joints (axes,) and of couplings' springs, and targets of rows, as the core takes them."""
+        targets = acting.targets
+        return acting.rest, [targets[name] for name in self.spring], [targets[name] for name in self.row]
+
+    def evaluated(self, acting: Acting, state: State) -> Any:
+        """The equations at a state, in the core."""
+        return self.core.evaluate(self.compiled(acting), *state)
+
+    def aimed(self, acting: Acting, targets: Targets) -> Acting:
+        """`acting` with other set-points (rad or m) by joint, coordinate, coupling or motor."""
+        rest, of_rows = acting.rest.copy(), dict(acting.targets)
         for name, value in read_targets(self.mechanism, targets).items():
             if name in of_rows:
                 of_rows[name] = value
             else:
                 rest[self.sprung_axis(name)] = value
-        self.set_targets(rest, of_rows)
+        return Acting(acting.loads, acting.gravity, rest, of_rows)
 
-    def set_targets(self, rest: Array, targets: Mapping[str, float]) -> None:
-        """Sets all set-points: rest positions (axes,) of the joints' springs, and `targets` of couplings and motors."""
-        if self.actuator:
-            shift_controls(self, rest, targets)
-        self.rest, self.targets = rest.copy(), dict(targets)
-        self.core.set_rest(self.rest)
-        for name, value in self.targets.items():
-            if name in self.row:
-                self.core.set_target(self.row[name], value)
-            else:
-                self.core.set_spring_rest(self.spring[name], value)
-
-    @property
-    def set_points(self) -> dict[str, float]:
-        """All set-points by name of coordinate, coupling or motor, rad or m: those that `aim` takes."""
-        return {name: float(self.rest[self.axis[name]]) for name in sprung_axes(self.mechanism)} | self.targets
+    def set_points(self, acting: Acting) -> dict[str, float]:
+        """All set-points by name of coordinate, coupling or motor, rad or m: those that `aimed` takes."""
+        return {name: float(acting.rest[self.axis[name]]) for name in sprung_axes(self.mechanism)} | acting.targets
 
     def reactions(self, multipliers: Array) -> dict[str, Array]:
         """Wrench (6,) of each joint on its child, in the joint's frame there, from the core's (joints, 6); N, N m."""
@@ -196,41 +181,27 @@ class Equations:
                 result[f"{name}.limit" if name in self.row else name] = -float(m)
         return result
 
-    def at_reference(self) -> tuple[Array, dict[str, float]]:
-        """Rest positions and targets at which the reference pose is unloaded."""
-        targets = {}
-        for c in self.mechanism.couplings:
-            targets[c.name] = float(c.coefficients @ self.reference[[self.axis[n] for n in c.coordinates]])
-        for motor in self.mechanism.motors:
-            targets[motor.name] = float(self.reference[self.axis[motor.coordinate]])
-        return self.reference, targets
-
     def sprung_axis(self, name: str) -> int:
         """Index of a coordinate with a spring, by its name or by that of a joint with one axis."""
-        return sprung_axis(self, name)
-
-
-def sprung_axis(of: Equations | Names, name: str) -> int:
-    """Index of a coordinate with a spring, by its name or by that of a joint with one axis."""
-    mech = of.mechanism
-    index = of.axis.get(name)
-    if index is None:
-        known = [*of.axis, *of.row, *of.spring]
-        if name in {j.name for j in mech.joints}:
-            raise MechanismError(f"joint '{name}' has several axes; name one: {', '.join(mech.joint(name).axes)}")
-        for actuator in mech.actuators:
-            if actuator.name == name:
-                raise MechanismError(
-                    f"'{name}' is an actuator and has no set-point: sim.set_control sets its control; it acts on "
-                    f"'{actuator.drives}'"
-                )
-        find(known, name, f"joint, coordinate, coupling or motor of '{mech.name}'")
-    joint = mech.joint(name)
-    at = joint.axes.index(name)
-    if joint.stiffness[at] == 0 and joint.curves[at] is None:
-        raise MechanismError(f"'{name}' has no spring to set a target for; add one with mech.with_springs(...)")
-    assert index is not None
-    return index
+        mech = self.mechanism
+        index = self.axis.get(name)
+        if index is None:
+            known = [*self.axis, *self.row, *self.spring]
+            if name in {j.name for j in mech.joints}:
+                raise MechanismError(f"joint '{name}' has several axes; name one: {', '.join(mech.joint(name).axes)}")
+            for actuator in mech.actuators:
+                if actuator.name == name:
+                    raise MechanismError(
+                        f"'{name}' is an actuator and has no set-point: sim.set_control sets its control; it acts on "
+                        f"'{actuator.drives}'"
+                    )
+            find(known, name, f"joint, coordinate, coupling or motor of '{mech.name}'")
+        joint = mech.joint(name)
+        at = joint.axes.index(name)
+        if joint.stiffness[at] == 0 and joint.curves[at] is None:
+            raise MechanismError(f"'{name}' has no spring to set a target for; add one with mech.with_springs(...)")
+        assert index is not None
+        return index
 
 
 @dataclass(frozen=True)
@@ -257,12 +228,6 @@ class Acting:
             a * self.rest + b * other.rest,
             {name: a * self.targets[name] + b * value for name, value in other.targets.items()},
         )
-
-    def apply_to(self, eqs: Equations) -> None:
-        """Sets loads, gravity and set-points of the equations."""
-        eqs.set_loads(list(self.loads))
-        eqs.core.set_gravity(self.gravity)
-        eqs.set_targets(self.rest, self.targets)
 
 
 def equations(
@@ -352,20 +317,17 @@ def equations(
         add_actuator(model, mech, drive, axis, spring)
 
     model.set_tree(list(mech.topology.order), stiffness_scale(mech), mech.radius or 1.0)
-    core = _core.Engine(model)
-    core.set_gravity(mech.gravity)
-    reference, rest = per_axis(mech, "reference"), per_axis(mech, "rest")
-    core.absorb_gaps(reference, ROUNDED)
+    reference = per_axis(mech, "reference")
     return Equations(
         described,
-        core,
+        _core.Equations(model, reference, ROUNDED),
         axis=axis,
         reference=reference,
-        rest=rest,
+        rest=per_axis(mech, "rest"),
         spring=spring,
         row=row,
         targets=targets,
-        limit_names=limit_names,
+        limit_names=tuple(limit_names),
         actuators=actuators,
         idle=tuple(held),
     )
@@ -380,6 +342,13 @@ def with_held_spins(mech: Mechanism, held: Sequence[IdleSpin], weak: float) -> M
         joint = joints[spin.joints[0]]
         joints[spin.joints[0]] = replace(joint, stiffness=np.full(3, stiffness), rest=joint.reference)
     return replace(mech, joints=tuple(joints))
+
+
+def load_arrays(loads: Sequence[Load]) -> tuple[list[int], Array, Array, list[bool]]:
+    """Bodies, points (n, 3), wrenches (n, 6) and whether they are in world axes, as the core takes loads."""
+    points = np.array([load.point for load in loads]).reshape(-1, 3)
+    wrenches = np.array([load.wrench for load in loads]).reshape(-1, 6)
+    return [load.body for load in loads], points, wrenches, [load.world for load in loads]
 
 
 def loads(mech: Mechanism, wrenches: Mapping[str, ArrayLike] | None, frame: str = "world") -> list[Load]:

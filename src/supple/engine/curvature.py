@@ -155,7 +155,7 @@ class ByParameter:
     def __init__(self, at: Tangent, parameter: Parameter) -> None:
         self.at, self.parameter = at, parameter
         linear, mech = at.linear, at.linear.mechanism
-        self.eqs, self.gravity = linear.names, at.gravity
+        self.eqs, self.gravity = linear.equations, at.gravity
         self.own: Array | None = None
         """Coefficients (unknowns,) of the coordinate or length on which a spring acts."""
         self.torque, self.slope, self.row = 0.0, 0.0, None
@@ -164,7 +164,8 @@ class ByParameter:
             joint = mech.joints[p.index]
             axis = self.eqs.axis[joint.axes[p.axis]]
             self.axis, self.own = axis, _unit(at, [axis], np.ones(1))
-            self._spring(linear.q[axis] - self.eqs.rest[axis], float(joint.stiffness[p.axis]), joint.curves[p.axis])
+            deflection = linear.q[axis] - linear.acting.rest[axis]
+            self._spring(deflection, float(joint.stiffness[p.axis]), joint.curves[p.axis])
         elif p.part == "coupling":
             coupling = mech.couplings[p.index]
             self.axis = -1
@@ -173,7 +174,7 @@ class ByParameter:
             else:
                 axes = [self.eqs.axis[name] for name in coupling.coordinates]
                 self.own = _unit(at, axes, coupling.coefficients)
-                stretch = float(coupling.coefficients @ linear.q[axes]) - self.eqs.targets[coupling.name]
+                stretch = float(coupling.coefficients @ linear.q[axes]) - linear.acting.targets[coupling.name]
                 self._spring(stretch, coupling.stiffness, coupling.curve)
         elif p.part == "motor":
             self.row = self.eqs.row[mech.motors[p.index].name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
@@ -12,9 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple import spatial
-from supple.engine.actuation import read_torques, set_controls
-from supple.engine.assembly import Equations, Load, Targets, equations, loads, one_or_more_targets, read_targets
+from supple import _core, spatial
+from supple.engine.actuation import read_torques, set_controls, shift_controls
+from supple.engine.assembly import (
+    Acting,
+    Equations,
+    Load,
+    Targets,
+    equations,
+    load_arrays,
+    loads,
+    one_or_more_targets,
+    read_targets,
+)
 from supple.engine.linearisation import evenly_scaled, linearised
 from supple.engine.starting import LARGEST_START_GAP, broken_limits, closed_start, start_faults
 from supple.engine.statics import Equilibrium, checked_equilibrium
@@ -111,7 +121,9 @@ class Simulation(Recordable):
         self.mechanism, self.dt, self.method = mech, dt, method
         self._eqs: Equations = equations(mech, with_actuators=True)
         check_inertia(mech)
-        self._core = self._eqs.core
+        self._set_points = self._eqs.acting()
+        """Its loads are not those of now, which are in `_loads`."""
+        self._core = _core.Engine(self._eqs.core, self._eqs.compiled(self._set_points))
         if motors is not None and not isinstance(motors, Mapping):
             raise MechanismError("motors are given as {name: function of time (s)}")
         self._motors = dict(motors or {})
@@ -134,34 +146,34 @@ class Simulation(Recordable):
             raise MechanismError("`at` and `q` both give the initial pose; pass one of them")
         if at is not None:
             state = checked_equilibrium(at, mech, "at").state
-            at.acting.apply_to(eqs)
             self._loads = {load.name: load for load in at.loads}
+            core.act(eqs.compiled(at.acting))
+            self._aim(at.acting)
         elif q is not None:
             moved = mech.at(array(q, (mech.dof,), f"q of '{mech.name}'"))
             state = (per_axis(moved, "reference"), *state[1:])
-        core.set_state(*state)
-        core.evaluate(False)
-        if at is None and (closed := closed_start(eqs, of_tree(mech, state[0]))) is not None:
-            core.set_state(per_axis(mech.at(closed), "reference"), *state[1:])
-            core.evaluate(False)
+        core.place(*state)
+        if at is None and (closed := closed_start(eqs, self._set_points, core)) is not None:
+            state = (per_axis(mech.at(closed), "reference"), *state[1:])
+            core.place(*state)
         turn = np.zeros(mech.dof) if rates is None else array(rates, (mech.dof,), f"rates of '{mech.name}'")
-        twists, all_rates = initial_rates(eqs, turn)
-        core.start(self.dt, METHODS[self.method], 0.0, twists, all_rates)
-        self._check_start()
+        core.start(self.dt, METHODS[self.method], 0.0, *initial_rates(mech, state[0], turn))
+        self._check_start(state[0])
 
-    def _check_start(self) -> None:
+    def _check_start(self, q: Array) -> None:
         """Raises unless motors are at their coordinates."""
-        mech, eqs, core = self.mechanism, self._eqs, self._core
+        mech, eqs, targets = self.mechanism, self._eqs, dict(self._set_points.targets)
         for motor in mech.motors:
-            function = self._motors.get(motor.name)
-            target = eqs.targets[motor.name] if function is None else motor_value(motor.name, function, 0.0)
-            value = core.q[eqs.axis[motor.coordinate]]
+            if (function := self._motors.get(motor.name)) is not None:
+                targets[motor.name] = motor_value(motor.name, function, 0.0)
+            target, value = targets[motor.name], q[eqs.axis[motor.coordinate]]
             if abs(target - value) > LARGEST_START_GAP:
                 raise MechanismError(
                     f"motor '{motor.name}' starts at {target:g} but its coordinate is at {value:g}; start the "
                     "simulation there (q=..., or at=supple.equilibrium(mech)), or let the motor start at its coordinate"
                 )
-            core.set_target(eqs.row[motor.name], target)
+        self._set_points = replace(self._set_points, targets=targets)
+        self._core.aim(*eqs.compiled_set_points(self._set_points))
 
     # loads and set-points
 
@@ -200,7 +212,7 @@ class Simulation(Recordable):
 
     def _send_loads(self) -> None:
         """Hands loads and handles to the core."""
-        self._eqs.set_loads(list(self._loads.values()))
+        self._core.set_loads(*load_arrays(list(self._loads.values())))
         handles = list(self._handles.values())
         self._core.set_handles(
             [h.body for h in handles],
@@ -224,13 +236,20 @@ class Simulation(Recordable):
         for name in targets:
             if name in self._motors:
                 raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
-        self._eqs.aim(targets)
+        self._aim(self._eqs.aimed(self._set_points, targets))
+
+    def _aim(self, acting: Acting) -> None:
+        """Hands other set-points to the core."""
+        shift_controls(self._eqs, self._core, self._set_points, acting)
+        self._set_points = acting
+        self._core.aim(*self._eqs.compiled_set_points(acting))
 
     @property
     def targets(self) -> dict[str, float]:
         """Set-points of springs of joints, of couplings and of motors by name, rad or m; without the motors that follow
         a function of time."""
-        return {name: value for name, value in self._eqs.set_points.items() if name not in self._motors}
+        found = self._eqs.set_points(self._set_points)
+        return {name: value for name, value in found.items() if name not in self._motors}
 
     def set_torque(self, name: str | Mapping[str, ArrayLike] | ArrayLike, torque: ArrayLike | None = None) -> None:
         """Sets the torques of drives on joints, N m or N. They act until changed, and saturate at `Joint.effort`.
@@ -250,7 +269,7 @@ class Simulation(Recordable):
         (actuators,) all. The control None switches an actuator off: its force is zero. If one is wrong, none is
         changed.
         """
-        set_controls(self._eqs, name, control)
+        set_controls(self._eqs, self._core, name, control)
 
     def step(self, n: int = 1) -> None:
         """Advances by n time steps.
@@ -285,7 +304,7 @@ class Simulation(Recordable):
         if self._softened or not self._core.softened:
             return
         self._softened = True
-        beyond = "; ".join(fault.text for fault in broken_limits(self._eqs, "is")[:3])
+        beyond = "; ".join(fault.text for fault in broken_limits(self._eqs, self._core.q, "is")[:3])
         warnings.warn(
             f"limits of '{self.mechanism.name}' contradict each other, its loops or its motors before "
             f"t = {self.time:.6g} s{': ' * bool(beyond)}{beyond}. Steps that have no solution with exact limits treat "
@@ -344,8 +363,9 @@ class Simulation(Recordable):
 
     def reached(self, targets: Array, done: int) -> None:
         """Records that `done` of the planned time steps succeeded."""
-        if done:
-            self._eqs.targets |= dict(zip(self._motors, targets[done - 1].tolist(), strict=True))
+        if done and self._motors:
+            reached = dict(zip(self._motors, targets[done - 1].tolist(), strict=True))
+            self._set_points = replace(self._set_points, targets=self._set_points.targets | reached)
         self._warn_of_softened_limits()
 
     # state and forces
@@ -446,21 +466,15 @@ class Simulation(Recordable):
                 raise MechanismError(
                     f"'{motor.coordinate}' follows the function of motor '{motor.name}'; it cannot be placed"
                 )
-        before = core.history()
-        state = eqs.zero_state()
-        try:
-            core.set_state(per_axis(mech.at(values), "reference"), *state[1:])
-            core.evaluate(False)
-            if start_faults(eqs):
-                closed = assemble(mech, values, keep=[name for name in mech.coordinates if moves[name]]).q
-                core.set_state(per_axis(mech.at(closed), "reference"), *state[1:])
-                core.evaluate(False)
-            core.start(self.dt, METHODS[self.method], self.time, *initial_rates(eqs, np.zeros(mech.dof)))
-        except (MechanismError, ConvergenceError):
-            core.set_history(before)
-            raise
-        moved = {motor.name: core.q[eqs.axis[motor.coordinate]] for motor in mech.motors}
-        eqs.aim({name: value for name, value in moved.items() if name not in self._motors})
+        state = (per_axis(mech.at(values), "reference"), *eqs.zero_state()[1:])
+        if start_faults(eqs, self._set_points, eqs.evaluated(self._set_points, state)):
+            closed = assemble(mech, values, keep=[name for name in mech.coordinates if moves[name]]).q
+            state = (per_axis(mech.at(closed), "reference"), *state[1:])
+        rates = initial_rates(mech, state[0], np.zeros(mech.dof))
+        core.place(*state)
+        core.start(self.dt, METHODS[self.method], self.time, *rates)
+        moved = {motor.name: state[0][eqs.axis[motor.coordinate]] for motor in mech.motors}
+        self._aim(eqs.aimed(self._set_points, {name: q for name, q in moved.items() if name not in self._motors}))
 
     # what `supple.mechanism.moving.Moving` asks for
 
@@ -501,7 +515,7 @@ class Simulation(Recordable):
 
         The recording ends with `Tape.stop()` or with the `with` block of the tape.
         """
-        return Tape(self._eqs)
+        return Tape(self._eqs, self._core)
 
     def save(self) -> SavedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
@@ -511,8 +525,8 @@ class Simulation(Recordable):
             self._core.history(),
             dict(self._loads),
             dict(self._handles),
-            self._eqs.rest,
-            dict(self._eqs.targets),
+            self._set_points.rest,
+            dict(self._set_points.targets),
             self._torques,
             self._core.actuation,
         )
@@ -523,7 +537,7 @@ class Simulation(Recordable):
         self.check_saved(saved)
         self._loads, self._handles = dict(saved.loads), dict(saved.handles)
         self._send_loads()
-        self._eqs.set_targets(saved.rest, saved.targets)
+        self._aim(replace(self._set_points, rest=saved.rest, targets=dict(saved.targets)))
         self._torques = saved.torques
         self._core.set_applied(saved.torques)
         self._core.set_actuation(saved.actuation)
@@ -568,17 +582,16 @@ def _restored(
     sim = Simulation.__new__(Simulation)
     sim._prepare(mech, dt, method, motors)
     core, eqs = sim._core, sim._eqs
-    core.set_state(*eqs.zero_state())
-    core.evaluate(False)
+    core.place(*eqs.zero_state())
     core.start(dt, METHODS[method], 0.0, np.zeros((len(mech.bodies), 6)), np.zeros(len(eqs.reference)))
     sim._origin = origin
     sim.restore(present)
     return sim
 
 
-def initial_rates(eqs: Equations, rates: Array) -> tuple[Array, Array]:
-    """Twists (bodies, 6) of the bodies and rates (axes,) of every joint's increments, from rates (dof,) of q."""
-    mech, q = eqs.mechanism, eqs.core.q
+def initial_rates(mech: Mechanism, q: Array, rates: Array) -> tuple[Array, Array]:
+    """Twists (bodies, 6) of the bodies and rates (axes,) of every joint's increments at coordinates q (axes,), from
+    rates (dof,) of those of the tree."""
     slices, columns = axis_slices(mech), mech.topology.columns
     state = kinematics(mech, of_tree(mech, q))
     world = state.screws.T @ (mech.topology.moves * rates).T  # (6, bodies), at the world's origin
@@ -682,7 +695,7 @@ def check_inertia(mech: Mechanism) -> None:
     if values[0] > 1e-13:
         return
     light = np.abs(linear.free @ (scales[:, None] * vectors[:, values <= 1e-13])).max(axis=1)
-    names = [name for name, size in zip(linear.names.axis, light, strict=True) if size > 1e-3 * light.max()]
+    names = [name for name, size in zip(linear.equations.axis, light, strict=True) if size > 1e-3 * light.max()]
     raise MechanismError(
         f"dynamics cannot move {listed(names)} of '{mech.name}': the bodies that they move "
         "have no inertia; give them mass and inertia, or the joint an armature"

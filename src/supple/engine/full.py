@@ -81,11 +81,11 @@ def full_equilibrium(
     """
     system = FullSystem(mech)
     eqs = system.eqs
+    goal = eqs.acting(loads(mech, wrenches, frame))
     if targets is not None:
-        eqs.aim(targets)
-    goal = Acting(tuple(loads(mech, wrenches, frame)), mech.gravity, eqs.rest, eqs.targets)
+        goal = eqs.aimed(goal, targets)
     if start is None:
-        begin = Acting((), 0 * mech.gravity, *eqs.at_reference())
+        begin = eqs.unloaded()
         state = system.state_at(eqs.reference.copy(), np.zeros((len(mech.bodies), 6)), np.zeros(len(eqs.reference)))
     else:
         check_start_state(start, mech)
@@ -98,7 +98,7 @@ def full_equilibrium(
             reached = system.solve(state, acting, None, state, state)
             if isinstance(reached, Failure):
                 if width == 1:
-                    check_held(Linearisation.at(eqs, eqs.zero_state()))
+                    check_held(Linearisation.at(eqs, eqs.acting(), eqs.zero_state()))
                 width = (fraction - done) / 2
                 if width < SMALLEST_FRACTION:
                     raise ConvergenceError(

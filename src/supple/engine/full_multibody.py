@@ -24,6 +24,7 @@ from supple.engine.assembly import ROUNDED, Acting, Equations
 from supple.engine.full_terms import (
     BodyState,
     CouplingSpring,
+    FullLayout,
     Instant,
     Row,
     at_origin,
@@ -60,19 +61,11 @@ class Multibody:
                 self.joints.append((self._without_rounding_gap(joint, axes), axes, *ends))
         eta = {name for j in mech.joints if j.interface is not None for name in j.axes}
         self.springs, self.rows = self._couplings(eta)
-        nb, nj, na = len(mech.bodies), len(self.joints), len(eqs.reference)
-        self._lambda, self._q = 6 * nb, 6 * nb + 6 * nj
-        used = [axis for _, axes, _, _ in self.joints for axis in range(axes.start, axes.stop)]
-        self.place = np.full(na, -1)
-        """(axes,) place of each coordinate among the unknowns."""
-        self.place[used] = self._q + np.arange(len(used))
-        self._mu = self._q + len(used)
-        self.size = self._mu + len(self.rows)
-        """Number of unknowns."""
-        self.joint_places = self._lambda + np.arange(6 * nj).reshape(nj, 6)
-        """(joints, 6) places of the multipliers and gaps of joints."""
-        self.row_places = np.arange(self._mu, self.size)
-        """(rows,) places of the multipliers and errors of rows."""
+        moving = np.zeros(len(eqs.reference), dtype=bool)
+        for _, axes, _, _ in self.joints:
+            moving[axes] = True
+        frames_of_parts = [1 + len(each.moving) for each in mech.flexible]
+        self.layout = FullLayout.of(len(mech.bodies), len(self.joints), moving, len(self.rows), frames_of_parts)
 
     def _without_rounding_gap(self, joint: Joint, axes: slice) -> Joint:
         """The joint, without the gap that rounded numbers of a file leave at the reference pose (of a loop)."""
@@ -139,9 +132,10 @@ class Multibody:
     # --- residual and tangent ---------------------------------------------------------------------------------------
 
     def evaluate(self, instant: Instant) -> tuple[Array, Array, BodyState]:
-        """Residual (size,), tangent (size, size), and the state with its rates and active rows."""
-        state = instant.state
-        residual, tangent = np.zeros(self.size), np.zeros((self.size, self.size))
+        """Residual (n,) and tangent (n, n) of the unknowns without the wrenches of interface frames, and the state with
+        its rates and active rows."""
+        state, n = instant.state, self.layout.bodies.stop
+        residual, tangent = np.zeros(n), np.zeros((n, n))
         velocities, momentum = self._add_wrenches(instant, residual, tangent)
         rates = np.zeros(len(state.q))
         for j, _ in enumerate(self.joints):
@@ -175,10 +169,9 @@ class Multibody:
                 force, torque = Rt @ force, Rt @ torque
                 derivatives[load.body] += fixed_in_world(force, torque, load.point)
             wrenches[load.body] += at_origin(force, torque, load.point)
-        for b in range(nb):
-            own = slice(6 * b, 6 * b + 6)
+        for b, own in enumerate(self.layout.twists):
             residual[own] -= wrenches[b]
-            tangent[own, own] -= derivatives[b] + 0.5 * bracket_form(wrenches[b])
+            tangent[np.ix_(own, own)] -= derivatives[b] + 0.5 * bracket_form(wrenches[b])
         return velocities, momentum
 
     def _add_joint(self, j: int, instant: Instant, residual: Array, tangent: Array, rates: Array) -> None:
@@ -199,30 +192,30 @@ class Multibody:
         P = J @ spatial.adjoint(spatial.inverse(gap_pose))
         A = spatial.adjoint(spatial.inverse(joint.pose_child))
         B = spatial.adjoint(spatial.inverse(joint.pose_parent @ X))
-        rows, places = slice(self._lambda + 6 * j, self._lambda + 6 * j + 6), self.place[axes]
+        twists, rows, places = self.layout.twists, self.layout.multipliers[j], self.layout.coordinates[axes]
         residual[rows] += gap
         N = bracket_form(multipliers)
-        sides = [(slice(6 * child, 6 * child + 6), J @ A)] if child >= 0 else []
-        sides += [(slice(6 * parent, 6 * parent + 6), -P @ B)] if parent >= 0 else []
+        sides = [(twists[child], J @ A)] if child >= 0 else []
+        sides += [(twists[parent], -P @ B)] if parent >= 0 else []
         for own, derivative in sides:
             residual[own] += derivative.T @ multipliers
-            tangent[rows, own] += derivative
-            tangent[own, rows] += derivative.T
+            tangent[np.ix_(rows, own)] += derivative
+            tangent[np.ix_(own, rows)] += derivative.T
         if parent >= 0 and child >= 0:
             (b, _), (a, _) = sides
             mixed = -0.5 * B.T @ N @ A
-            tangent[a, b] += mixed
-            tangent[b, a] += mixed.T
+            tangent[np.ix_(a, b)] += mixed
+            tangent[np.ix_(b, a)] += mixed.T
         if not len(q):
             return
         residual[places] -= (P @ S).T @ multipliers
-        tangent[rows, places] -= P @ S
-        tangent[places, rows] -= (P @ S).T
+        tangent[np.ix_(rows, places)] -= P @ S
+        tangent[np.ix_(places, rows)] -= (P @ S).T
         turned = 0.5 * N.T @ S
         for body, derivative in ((parent, B), (child, -A)):
             if body >= 0:
-                tangent[6 * body : 6 * body + 6, places] += derivative.T @ turned
-                tangent[places, 6 * body : 6 * body + 6] += (derivative.T @ turned).T
+                tangent[np.ix_(twists[body], places)] += derivative.T @ turned
+                tangent[np.ix_(places, twists[body])] += (derivative.T @ turned).T
         start = 0
         for size in joint.blocks:
             block = slice(start, start + size)
@@ -251,7 +244,7 @@ class Multibody:
                     lengths[i], instant.past.lengths[i], instant.before.lengths[i]
                 )
                 slope = slope + spring.damping * step.slope
-            places = self.place[list(spring.axes)]
+            places = self.layout.coordinates[list(spring.axes)]
             residual[places] += spring.coefficients * force
             tangent[np.ix_(places, places)] += slope * np.outer(spring.coefficients, spring.coefficients)
         return lengths
@@ -261,7 +254,7 @@ class Multibody:
         state, acting = instant.state, instant.acting
         active = []
         for i, row in enumerate(self.rows):
-            at, places, mu = self._mu + i, self.place[list(row.axes)], float(state.mu[i])
+            at, places, mu = self.layout.rows[i], self.layout.coordinates[list(row.axes)], float(state.mu[i])
             value = float(row.coefficients @ state.q[list(row.axes)])
             side, bound = 0, 0.0
             if row.equality:
@@ -281,30 +274,30 @@ class Multibody:
         return tuple(active)
 
     def moved(self, state: BodyState, x: Array, frames: dict[int, Array]) -> BodyState:
-        """The state after increments x (size,). `frames`: new poses of the bodies that are interface frames."""
-        poses, q = state.poses.copy(), state.q.copy()
-        for b in range(len(poses)):
-            poses[b] = frames[b] if b in frames else poses[b] @ spatial.exp(x[6 * b : 6 * b + 6])
+        """The state after increments x of the unknowns. `frames`: new poses of the bodies that are interface frames."""
+        layout, poses, q = self.layout, state.poses.copy(), state.q.copy()
+        for b, own in enumerate(layout.twists):
+            poses[b] = frames[b] if b in frames else poses[b] @ spatial.exp(x[own])
         for joint, axes, _, _ in self.joints:
             start = axes.start
             for size in joint.blocks:
                 at = slice(start, start + size)
-                change = x[self.place[at]]
+                change = x[layout.coordinates[at]]
                 q[at] = (
                     spatial.so3_log(spatial.so3_exp(q[at]) @ spatial.so3_exp(change)) if size == 3 else q[at] + change
                 )
                 start += size
-        reactions = state.reactions + x[self._lambda : self._q].reshape(-1, 6)
-        return replace(state, poses=poses, q=q, reactions=reactions, mu=state.mu + x[self._mu :])
+        reactions, mu = state.reactions + x[layout.multipliers], state.mu + x[layout.rows]
+        return replace(state, poses=poses, q=q, reactions=reactions, mu=mu)
 
     def predicted(self, state: BodyState, before: BodyState, h: float, trend: float) -> Array:
-        """(size,) increments of a time step with extrapolated rates."""
-        x = np.zeros(self.size)
+        """Increments of the unknowns in a time step with extrapolated rates."""
+        layout, x = self.layout, np.zeros(self.layout.size)
         velocities = state.velocities + trend * (state.velocities - before.velocities)
         rates = state.rates + trend * (state.rates - before.rates)
-        x[: 6 * len(velocities)] = h * velocities.ravel()
-        used = self.place >= 0
-        x[self.place[used]] = h * rates[used]
+        x[layout.twists] = h * velocities
+        moving = layout.coordinates >= 0
+        x[layout.coordinates[moving]] = h * rates[moving]
         return x
 
     # --- energies ---------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ import numpy as np
 
 from supple import spatial
 from supple.elastic.frames import polar_rotation
-from supple.engine.full_terms import Differences, bracket_form
+from supple.engine.full_terms import Differences, Places, bracket_form
 from supple.mechanism import Mechanism
 from supple.mechanism.flexible import FlexibleBody
 from supple.mechanism.record import Array
@@ -238,30 +238,29 @@ class NodalPart:
         return coo_array((values.ravel(), places), shape=(self.size, self.size)).tocsc()
 
     def add_rows(
-        self, factors: Factors, state: PartState, free: Array, wrench: Array, at: int, matrix: Array, right: Array
-    ) -> None:
+        self, factors: Factors, state: PartState, free: Array, wrench: Array, of_twists: Places, of_wrenches: Places,
+        matrix: Array, right: Array,
+    ) -> None:  # fmt: skip
         """Adds the rows of the frames to the dense system of bodies, joints and wrenches.
 
         `free` (3n,): a, the nodes' increments with frames at rest. `wrench` (6,): of the damping on the reference
-        frame. `at`: place of the first wrench among the unknowns. With S = J to_frames:
+        frame. `of_twists`, `of_wrenches` (frames, 6): places of the frames' twists and wrenches. With S = J to_frames:
             wrenches   J dz - xi = 0
             bodies     - dphi - N(phi) xi / 2 - damping^T (dz - Z xi_r)
         """
-        count = len(self.frames)
-        twists = np.concatenate([6 * body + np.arange(6) for body in self.bodies])
-        wrenches = at + np.arange(6 * count)
+        twists, wrenches = of_twists.ravel(), of_wrenches.ravel()
         E = np.diag(factors.anchor)
-        for i in range(count):
+        for i, twist in enumerate(of_twists):
             own, N = slice(6 * i, 6 * i + 6), bracket_form(state.wrenches[i])
             E[own, own] += 0.5 * N.T
-            matrix[np.ix_(twists[own], twists[own])] -= 0.5 * N
+            matrix[np.ix_(twist, twist)] -= 0.5 * N
         S = factors.frame_compliance
         matrix[np.ix_(wrenches, wrenches)] -= S
-        matrix[np.ix_(wrenches, twists)] += S @ E - np.eye(6 * count)
+        matrix[np.ix_(wrenches, twists)] += S @ E - np.eye(len(twists))
         right[wrenches] -= factors.jacobian @ free
         matrix[twists, wrenches] -= 1
         right[twists] += state.wrenches.ravel()
-        reference = twists[:6]
+        reference = of_twists[0]
         right[reference] += wrench
         if factors.damping.size:
             response = factors.damping_response

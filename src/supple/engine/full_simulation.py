@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -106,6 +106,8 @@ class FullSimulation(Recordable):
         self.time = 0.0
         """Simulated time, s."""
         self._system = FullSystem(mech)
+        self._set_points = self._system.eqs.acting()
+        """What acts, as far as set-points go."""
         self._loads: dict[str, Load] = {}
         self._handles: dict[str, Handle] = {}
         self._motors = dict(motors or {})
@@ -128,7 +130,7 @@ class FullSimulation(Recordable):
                 checked_equilibrium(start, mech, "start")
             else:
                 check_start_state(start, mech)
-            start.acting.apply_to(eqs)
+            self._set_points = start.acting
             self._loads = {load.name: load for load in start.acting.loads}
         if isinstance(start, FullEquilibrium):
             if rates is not None:
@@ -138,11 +140,8 @@ class FullSimulation(Recordable):
         if q is not None:
             moved = mech.at(array(q, (mech.dof,), f"q of '{mech.name}'"))
             coordinates = per_axis(moved, "reference")
-        _, reactions, mu = eqs.zero_state()
-        eqs.core.set_state(coordinates, reactions, mu)
-        eqs.core.evaluate(False)
         speeds = np.zeros(mech.dof) if rates is None else array(rates, (mech.dof,), f"rates of '{mech.name}'")
-        return self._system.state_at(np.array(coordinates), *initial_rates(eqs, speeds))
+        return self._system.state_at(np.array(coordinates), *initial_rates(mech, coordinates, speeds))
 
     # loads and set-points
 
@@ -196,12 +195,13 @@ class FullSimulation(Recordable):
         for name in targets:
             if name in self._motors:
                 raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
-        self._system.eqs.aim(targets)
+        self._set_points = self._system.eqs.aimed(self._set_points, targets)
 
     @property
     def targets(self) -> dict[str, float]:
         """Set-points by name, rad or m; without the motors that follow a function of time."""
-        return {name: value for name, value in self._system.eqs.set_points.items() if name not in self._motors}
+        found = self._system.eqs.set_points(self._set_points)
+        return {name: value for name, value in found.items() if name not in self._motors}
 
     # time
 
@@ -239,7 +239,7 @@ class FullSimulation(Recordable):
                 time=self.time,
             )
         self._before, self._state, self.time, self._fresh = self._state, reached, time, limits_changed
-        self._system.eqs.targets |= {name: acting.targets[name] for name in self._motors}
+        self._set_points = acting
 
     def _solved_step(self, acting: Acting, order: int) -> FullState | Failure:
         trend = 0.0 if self._fresh else 0.5 if order == 2 else 1.0
@@ -248,10 +248,10 @@ class FullSimulation(Recordable):
         return self._system.solve(guess, acting, step, self._state, self._before)
 
     def _acting(self, time: float) -> Acting:
-        eqs = self._system.eqs
         driven = {name: motor_value(name, motor, time) for name, motor in self._motors.items()}
         loads = (*self._loads.values(), *self._handle_loads())
-        return Acting(loads, self.mechanism.gravity, eqs.rest, {**eqs.targets, **driven})
+        rest, targets = self._set_points.rest, self._set_points.targets | driven
+        return Acting(loads, self.mechanism.gravity, rest, targets)
 
     # state and forces
 
@@ -401,11 +401,10 @@ class FullSimulation(Recordable):
     def save(self) -> FullSavedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit; for this, the next step
         factorises the elements again."""
-        eqs = self._system.eqs
         self._system.forget_factors()
         return FullSavedState(
             Identity(self.mechanism), self.dt, self._state, self._before, self._fresh, self.time, dict(self._loads),
-            dict(self._handles), eqs.rest, dict(eqs.targets),
+            dict(self._handles), self._set_points.rest, dict(self._set_points.targets),
         )  # fmt: skip
 
     def restore(self, saved: FullSavedState) -> None:
@@ -419,7 +418,7 @@ class FullSimulation(Recordable):
         self._state, self._before, self.time = saved.state, saved.before, saved.time
         self._fresh = saved.fresh or saved.dt != self.dt
         self._loads, self._handles = dict(saved.loads), dict(saved.handles)
-        self._system.eqs.set_targets(saved.rest, dict(saved.targets))
+        self._set_points = replace(self._set_points, rest=saved.rest, targets=dict(saved.targets))
         self._system.forget_factors()
 
     def reset(self) -> None:

@@ -54,7 +54,7 @@ class FullSystem:
         self.eqs: Equations = equations(mech)
         self.bodies = Multibody(mech, self.eqs)
         self.parts = [NodalPart(each, mech) for each in mech.flexible]
-        self.size = self.bodies.size + 6 * sum(len(part.frames) for part in self.parts)
+        self.layout = self.bodies.layout
         self._length = mech.radius or 1.0
         self._factors: list[Factors] = []
         self._factors_slope: float | None = None
@@ -163,12 +163,12 @@ class FullSystem:
         """Raises unless motors are at their coordinates, joints are closed and limits satisfied."""
         residual, _, now = self.bodies.evaluate(Instant(state.bodies, acting, None, state.bodies, state.bodies))
         remedy = "start the simulation at an equilibrium (start=supple.engine.full_equilibrium(mech)) or with other q"
-        for row, error, active in zip(self.bodies.rows, residual[self.bodies.row_places], now.active, strict=True):
+        for row, error, active in zip(self.bodies.rows, residual[self.layout.rows], now.active, strict=True):
             if active and abs(error) > LARGEST_START_GAP:
                 raise MechanismError(
                     f"the motor, coupling or limit '{row.name}' is off by {error:.3g} at the start; {remedy}"
                 )
-        for (joint, *_), gap in zip(self.bodies.joints, residual[self.bodies.joint_places], strict=True):
+        for (joint, *_), gap in zip(self.bodies.joints, residual[self.layout.multipliers], strict=True):
             if np.abs(gap).max() > LARGEST_START_GAP:
                 raise MechanismError(
                     f"joint '{joint.name}' has a gap of {np.abs(gap).max():.2g} at the start; {remedy}"
@@ -193,22 +193,20 @@ class FullSystem:
         The nodes are eliminated; a dense system of bodies, joints and wrenches of the interface frames remains.
         """
         residual, tangent, now = self.bodies.evaluate(Instant(state.bodies, acting, step, past.bodies, before.bodies))
-        m = self.bodies.size
-        matrix, right = np.zeros((self.size, self.size)), np.zeros(self.size)
-        matrix[:m, :m], right[:m] = tangent, -residual
-        free, at = [], m
+        layout = self.layout
+        matrix, right = np.zeros((layout.size, layout.size)), np.zeros(layout.size)
+        matrix[layout.bodies, layout.bodies], right[layout.bodies] = tangent, -residual
+        free = []
         for i, part in enumerate(self.parts):
             own = state.parts[i]
             of_nodes, wrench, _ = part.residual(own, acting.gravity, step, past.parts[i], before.parts[i])
             free.append(self._factors[i].lu.solve(-of_nodes))
-            part.add_rows(self._factors[i], own, free[i], wrench, at, matrix, right)
-            at += 6 * len(part.frames)
+            places = layout.twists[part.bodies], layout.wrenches[i]
+            part.add_rows(self._factors[i], own, free[i], wrench, *places, matrix, right)
         x = _dense_solution(matrix, right, bool(self.mechanism.topology.loops))
-        moved, sizes, at = [], [self._motion_size(x)], m
+        moved, sizes = [], [self._motion_size(x)]
         for i, part in enumerate(self.parts):
-            twists = np.array([x[6 * b : 6 * b + 6] for b in part.bodies])
-            wrenches = x[at : at + twists.size].reshape(-1, 6)
-            at += twists.size
+            twists, wrenches = x[layout.twists[part.bodies]], x[layout.wrenches[i]]
             change = part.increments(self._factors[i], state.parts[i], free[i], twists, wrenches)
             moved.append((change, twists[0], wrenches))
             sizes.append(float(np.abs(change).max()) / self._length)
@@ -223,13 +221,13 @@ class FullSystem:
             changes.append(part.deformation(own, scale * change, scale * twist))
             parts.append(part.moved(own, scale * change, scale * twist, scale * wrenches))
             frames |= dict(zip(part.bodies, parts[-1].poses, strict=True))
-        bodies = self.bodies.moved(state.bodies, scale * x[:m], frames)
+        bodies = self.bodies.moved(state.bodies, scale * x, frames)
         return now.active, FullState(bodies, tuple(parts)), size, changes
 
     def _motion_size(self, x: Array) -> float:
         """Largest motion of a body in a Newton step, rad, or lengths over the radius."""
-        twists = np.abs(x[: 6 * len(self.mechanism.bodies)].reshape(-1, 6))
-        coordinates = np.abs(x[self.bodies.place[self.bodies.place >= 0]])
+        twists, places = np.abs(x[self.layout.twists]), self.layout.coordinates
+        coordinates = np.abs(x[places[places >= 0]])
         sizes = [twists[:, :3].max(initial=0.0) / self._length, twists[:, 3:].max(initial=0.0)]
         return float(max(*sizes, coordinates.max(initial=0.0) / max(1.0, self._length)))
 

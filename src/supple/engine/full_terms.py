@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple import spatial
 from supple.engine.assembly import Acting
 from supple.mechanism.joint import Curve, Joint
 from supple.mechanism.record import Array
 from supple.spatial import skew
+
+Places: TypeAlias = NDArray[np.intp]
+"""Indices into a vector of unknowns."""
+
+
+@dataclass(frozen=True, eq=False)
+class FullLayout:
+    """Places of the unknowns of a full simulation in a vector of them."""
+
+    twists: Places
+    """(bodies, 6)."""
+    multipliers: Places
+    """(joints, 6) of the joints that are not interfaces. In residuals their gaps."""
+    coordinates: Places
+    """(axes,) -1 for those of interface joints, which are not unknowns."""
+    rows: Places
+    """(rows,) multipliers of rows. In residuals their errors."""
+    wrenches: tuple[Places, ...]
+    """(frames, 6) of each flexible body: wrenches of its interface frames."""
+    bodies: slice
+    """All but these wrenches."""
+    size: int
+    """Number of unknowns."""
+
+    @classmethod
+    def of(cls, bodies: int, joints: int, moving: NDArray[np.bool_], rows: int, frames: Sequence[int]) -> FullLayout:
+        """From the numbers of parts. `moving`: (axes,) whether a coordinate is an unknown."""
+        counts = [6 * bodies, 6 * joints, int(moving.sum()), rows, *(6 * count for count in frames)]
+        places = np.arange(sum(counts))
+        twists, multipliers, coordinates, of_rows, *wrenches = np.split(places, np.cumsum(counts)[:-1])
+        of_axes = np.full(len(moving), -1)
+        of_axes[moving] = coordinates
+        return cls(
+            twists.reshape(-1, 6),
+            multipliers.reshape(-1, 6),
+            of_axes,
+            of_rows,
+            tuple(part.reshape(-1, 6) for part in wrenches),
+            slice(0, sum(counts[:4])),
+            len(places),
+        )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from supple import spatial
-from supple.engine.assembly import ROUNDED, Equations, Layout, Names, equations, turned
+from supple.engine.assembly import ROUNDED, Acting, Equations, Layout, State, equations, turned
 from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses, kinematics
 from supple.mechanism.idle import idle_spins, spin_increments
@@ -31,22 +31,26 @@ REMEDY = "try supple.assemble(mech).mechanism, in which loops are closed within 
 
 @dataclass(frozen=True)
 class Linearisation:
-    """The equations of a mechanism at one state, with their factorised tangent. It is independent of the equations that
-    it was made from, which may go on to other states."""
+    """The equations of a mechanism at one state, with their factorised tangent."""
 
     __repr__ = brief
 
-    mechanism: Mechanism
-    names: Names
-    """Names of coordinates, springs and rows, and the set-points at this state."""
-    layout: Layout
+    equations: Equations
+    acting: Acting
     core: Any
 
     @classmethod
-    def at(cls, eqs: Equations, state: tuple[Array, Array, Array]) -> Linearisation:
-        """At a state (coordinates, multipliers of joints, multipliers of rows), with the present loads and
-        set-points."""
-        return cls(eqs.mechanism, eqs.names, eqs.layout, eqs.core.linearise(*state))
+    def at(cls, eqs: Equations, acting: Acting, state: State) -> Linearisation:
+        """At a state, under loads and set-points."""
+        return cls(eqs, acting, eqs.core.linearise(eqs.compiled(acting), *state))
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.equations.mechanism
+
+    @property
+    def layout(self) -> Layout:
+        return self.equations.layout
 
     @cached_property
     def poses(self) -> Poses:
@@ -106,14 +110,20 @@ class Linearisation:
         by_coordinates: Array = rows[:, at.coordinates].toarray()
         return by_twists + by_coordinates
 
+    @property
+    def loop_conditions(self) -> Array:
+        """(6 loops, axes): Jacobian of the loops' gaps with respect to the coordinates."""
+        rows = self.layout.rows
+        return self.conditions[: len(self.conditions) - (rows.stop - rows.start)]
+
     @cached_property
     def free(self) -> Array:
         """(axes, m): basis of the admissible increments, which keep loops closed and rows satisfied. Idle spins that a
         weak spring holds are left out: the basis is perpendicular to them, by mass where they have any."""
         basis = null_space(self.conditions)
-        if not self.names.idle:
+        if not self.equations.idle:
             return basis
-        spins = basis.T @ spin_increments(self.mechanism, self.names.idle, self.poses).T  # (m, spins) in the basis
+        spins = basis.T @ spin_increments(self.mechanism, self.equations.idle, self.poses).T  # (m, spins) in the basis
         momenta = self._projected_mass(basis) @ spins
         massless = np.abs(momenta).max(axis=0) <= 1e-14 * np.abs(momenta).max(initial=1e-300)
         rows = np.where(massless, spins, momenta / np.linalg.norm(momenta + massless, axis=0))
@@ -164,24 +174,18 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
     if at is not None:
         loaded.update(load.name for load in checked_equilibrium(at, mech, "at").loads)
     eqs = equations(mech if at is not None else _unloaded(mech), held=idle_spins(mech, loaded))
-    eqs.mechanism = mech
+    eqs = replace(eqs, mechanism=mech)
     if at is None:
-        eqs.core.set_gravity(np.zeros(3))
-        eqs.set_targets(*eqs.at_reference())
-        state = eqs.zero_state()
-    else:
-        if not at.residual < 1e-6:
-            raise MechanismError(f"`at` is no equilibrium: its residual is {at.residual:.1e}; solve it first")
-        at.acting.apply_to(eqs)
-        loads = []
-        for load in at.loads:
-            if load.world and load.name in turning:
-                to_body = at.poses.array[load.body][:3, :3].T
-                load = replace(load, wrench=turned(to_body, load.wrench), world=False)
-            loads.append(load)
-        eqs.set_loads(loads)
-        state = at.state
-    return Linearisation.at(eqs, state)
+        return Linearisation.at(eqs, eqs.unloaded(), eqs.zero_state())
+    if not at.residual < 1e-6:
+        raise MechanismError(f"`at` is no equilibrium: its residual is {at.residual:.1e}; solve it first")
+    loads = []
+    for load in at.loads:
+        if load.world and load.name in turning:
+            to_body = at.poses.array[load.body][:3, :3].T
+            load = replace(load, wrench=turned(to_body, load.wrench), world=False)
+        loads.append(load)
+    return Linearisation.at(eqs, replace(at.acting, loads=tuple(loads)), at.state)
 
 
 def _unloaded(mech: Mechanism) -> Mechanism:
@@ -223,7 +227,7 @@ def loose_coordinates(linear: Linearisation) -> list[str]:
     _, values, vectors = np.linalg.svd(stiffness)
     loose = linear.free @ (scales[:, None] * vectors[values <= 1e-10].T)
     largest = np.abs(loose).max(axis=1, initial=0.0)
-    names = linear.names.axis
+    names = linear.equations.axis
     return [name for name, size in zip(names, largest, strict=True) if size > 1e-3 * max(largest.max(), 1e-300)]
 
 

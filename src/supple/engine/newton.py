@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from supple.engine.assembly import Acting, Equations
+from supple.engine.assembly import Acting, Equations, State
 from supple.engine.linearisation import Linearisation
 from supple.engine.stability import diverges, has_potential
 from supple.mechanism.record import Array
@@ -47,7 +48,7 @@ class Newton:
 
     def __init__(self, eqs: Equations) -> None:
         self.eqs = eqs
-        self.state: tuple[Array, Array, Array] = eqs.zero_state()
+        self.state: State = eqs.zero_state()
         self.iterations = 0
         self.history: list[float] = []
         """Step sizes of the last solve, rad (lengths over the radius)."""
@@ -62,88 +63,42 @@ class Newton:
         a potential the tangent is not symmetric, and its determinant must stay positive. Rates are measured at this
         share only, so this is an estimate; `LARGEST_RATES` leave a margin.
         """
-        acting.apply_to(self.eqs)
-        return self.correct(has_potential(self.eqs.mechanism, acting.loads), last_motion)
+        potential = has_potential(self.eqs.mechanism, acting.loads)
+        return self.correct(self.eqs.compiled(acting), potential, last_motion)
 
-    def correct(self, potential: bool, last_motion: float = LAST_MOTION) -> Correction:
-        """`continue_branch` with the loads and set-points that the equations have. `potential`: whether the loads have
-        one."""
-        core = self.eqs.core
-        found = core.continue_branch(*self.state, branch_sizes(last_motion), BRANCH_LIMIT, potential)
-        converged, rate, changed, self.history = found
+    def correct(self, acting: Any, potential: bool, last_motion: float = LAST_MOTION) -> Correction:
+        """`continue_branch` with compiled loads and set-points. `potential`: whether the loads have one."""
+        found = self.eqs.core.continue_branch(acting, *self.state, branch_sizes(last_motion), BRANCH_LIMIT, potential)
+        converged, reached, rate, changed, self.history = found
         self.iterations += len(self.history)
         if converged:
-            self.state = core.q, core.reactions, core.mu
+            self.state = reached
         return Correction(converged, rate, tuple(changed))
 
     def solve(self, acting: Acting, minimise: bool = True) -> bool:
         """Converges to an equilibrium from `state`, on whatever branch. Else `state` is unchanged.
 
-        The line search requires that the next step, computed with the old factors, is smaller than this one (the
-        natural level function, which does not depend on units or stiffness). With `minimise`, stiffness is added to
-        an indefinite tangent until it is positive definite, so that the search leaves saddle points of the energy.
-        Without a potential there is no energy; stiffness is added where the determinant is negative (divergence).
+        With `minimise`, the search leaves saddle points of the energy, and without a potential states that diverge.
         """
-        core = self.eqs.core
+        sizes = branch_sizes(largest_turn=LARGEST_TURN)
         potential = has_potential(self.eqs.mechanism, acting.loads)
-        acting.apply_to(self.eqs)
-        state, self.history = self.state, []
-        core.set_state(*state)
-        for _ in range(NEWTON_LIMIT):
-            rhs = core.evaluate(True)
-            touching = core.active
-            core.factorise(0.0)
-            step, _ = core.solve(rhs, False)
-            size = core.motion_size(step)
-            unstable = core.negative > 0 if potential else core.negative_determinant
-            shifted = minimise and unstable and size > LAST_MOTION
-            if shifted:
-                self._factorise_definite()
-                step, _ = core.solve(rhs, False)
-                size = core.motion_size(step)
-            self.history.append(size)
-            self.iterations += 1
-            if not np.isfinite(size):
-                return False
-            alpha = min(1.0, LARGEST_TURN / max(size, 1e-300))
-            while True:
-                core.retract(*state, step, alpha)
-                left = core.evaluate(False)
-                if shifted or size < LAST_MOTION or core.active != touching:  # limits met or left change the equations
-                    break
-                if core.motion_size(core.solve(left, False)[0]) < max((1 - alpha / 4) * size, LAST_MOTION):
-                    break
-                alpha /= 2
-                if alpha < 0.005:
-                    return False
-            state = core.q, core.reactions, core.mu
-            if size < LAST_MOTION and core.gap_size < CLOSED and core.active == touching:
-                self.state = state
-                return True
-        return False
-
-    def _factorise_definite(self) -> None:
-        """Factorises with enough stiffness added to the coordinates to make the tangent positive definite."""
-        shift = 1e-4
-        while shift < 1e3:
-            self.eqs.core.factorise(shift)
-            if not self.eqs.core.negative:
-                break
-            shift *= 10
-        self.eqs.core.factorise(3 * shift)  # a factor 3 away from singular
+        found, reached, self.history = self.eqs.core.find_equilibrium(
+            self.eqs.compiled(acting), *self.state, sizes, NEWTON_LIMIT, potential, minimise
+        )
+        self.iterations += len(self.history)
+        if found:
+            self.state = reached
+        return bool(found)
 
     def is_stable(self, acting: Acting) -> bool:
-        """Whether `state` is a stable equilibrium under the loads and set-points `acting`, which the equations have: no
-        pivot of the tangent's factors is negative. Without a potential it must not diverge, but may flutter."""
-        core = self.eqs.core
+        """Whether `state` is a stable equilibrium under `acting`: no pivot of the tangent's factors is negative.
+        Without a potential it must not diverge, but may flutter."""
+        linear = Linearisation.at(self.eqs, acting, self.state)
         if not has_potential(self.eqs.mechanism, acting.loads):
-            return not diverges(Linearisation.at(self.eqs, self.state))
-        core.set_state(*self.state)
-        core.evaluate(True)
-        core.factorise(0.0)
-        return not core.negative
+            return not diverges(linear)
+        return not linear.core.negative
 
 
-def branch_sizes(last_motion: float = LAST_MOTION) -> Array:
-    """(7,) tolerances and largest steps of the core's steps along a branch."""
-    return np.array([last_motion, LAST_MOTION, CLOSED, LARGEST_BRANCH_TURN, SHORT_TURN, *LARGEST_RATES])
+def branch_sizes(last_motion: float = LAST_MOTION, largest_turn: float = LARGEST_BRANCH_TURN) -> Array:
+    """(7,) tolerances and largest steps of Newton's method in the core."""
+    return np.array([last_motion, LAST_MOTION, CLOSED, largest_turn, SHORT_TURN, *LARGEST_RATES])

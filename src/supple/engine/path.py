@@ -274,9 +274,8 @@ def _turned_half(mech: Mechanism, q: Array) -> str | None:
 
 def _linearised_at(follower: PathFollower, index: int) -> Linearisation:
     """The linearisation at an accepted state."""
-    eqs = follower.newton.eqs
-    follower.acting(follower.shares[index]).apply_to(eqs)
-    return Linearisation.at(eqs, follower.states[index])
+    acting = follower.acting(follower.shares[index])
+    return Linearisation.at(follower.newton.eqs, acting, follower.states[index])
 
 
 def _softest_motion(linear: Linearisation, potential: bool) -> tuple[str, float]:
@@ -288,7 +287,7 @@ def _softest_motion(linear: Linearisation, potential: bool) -> tuple[str, float]
     """
     from scipy.linalg import cholesky, eigh, solve_triangular
 
-    names = list(linear.names.axis)
+    names = list(linear.equations.axis)
     if not len(linear.stiffness):
         return names[0], 0.0
     motions = linear.free / _lengths(linear.mechanism)[:, None]
@@ -317,7 +316,6 @@ def _weakest_constraint(first: Linearisation, last: Linearisation) -> tuple[str,
     before = np.linalg.svd(first.conditions, compute_uv=False)
     worst = int(np.abs(left[:, rank - 1]).argmax())
     loops = [last.mechanism.joints[j].name for j in last.mechanism.topology.loops]
-    rows = [*last.names.row, *last.names.limit_names]
-    at_row = worst - 6 * len(loops)
-    name = f"the loop closed by '{loops[worst // 6]}'" if at_row < 0 else f"'{rows[at_row]}'"
-    return name, float(before[rank - 1] / max(before[0], 1e-300)), float(sizes[rank - 1] / sizes[0])
+    rows = [*last.equations.row, *last.equations.limit_names]
+    names = [f"the loop closed by '{loop}'" for loop in loops for _ in range(6)] + [f"'{row}'" for row in rows]
+    return names[worst], float(before[rank - 1] / max(before[0], 1e-300)), float(sizes[rank - 1] / sizes[0])

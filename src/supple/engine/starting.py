@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from supple.engine.assembly import Equations, equations
+from supple.engine.assembly import Acting, Equations, equations
 from supple.errors import ConvergenceError, MechanismError, StartWarning
 from supple.mechanism import Mechanism
 from supple.mechanism.assembling import assemble
+from supple.mechanism.axes import of_tree
 from supple.mechanism.record import Array
 
 LARGEST_START_GAP = 1e-6
@@ -31,18 +33,19 @@ class Fault:
     """Whether it is mended at the start: any distance from a limit, gaps below a centimetre and half a radian."""
 
 
-def start_faults(eqs: Equations) -> list[Fault]:
-    """What keeps a simulation from starting in the present state of the equations."""
-    return [*_open_loops(eqs), *broken_limits(eqs), *_open_couplings(eqs)]
+def start_faults(eqs: Equations, acting: Acting, here: Any) -> list[Fault]:
+    """What keeps a simulation from starting here, a state in the core."""
+    q = here.q
+    return [*_open_loops(eqs.mechanism, here.gaps), *broken_limits(eqs, q), *_open_couplings(eqs, acting, q)]
 
 
-def closed_start(eqs: Equations, q: Array) -> Array | None:
-    """Coordinates (dof,) nearest to q without faults; None if the state of the equations has none.
+def closed_start(eqs: Equations, acting: Acting, here: Any) -> Array | None:
+    """Coordinates (dof,) without faults that are nearest to a state in the core; None if it has none.
 
     Distances from limits and small gaps are removed by `assemble`, with a `StartWarning`. Raises `MechanismError` for
     larger gaps.
     """
-    faults = start_faults(eqs)
+    faults = start_faults(eqs, acting, here)
     if not faults:
         return None
     name = eqs.mechanism.name
@@ -50,7 +53,7 @@ def closed_start(eqs: Equations, q: Array) -> Array | None:
         if not fault.mended:
             raise MechanismError(f"{fault.text}; {_remedy(name)}")
     try:
-        assembly = assemble(eqs.mechanism, q)
+        assembly = assemble(eqs.mechanism, of_tree(eqs.mechanism, here.q))
     except ConvergenceError as error:
         raise MechanismError(f"{faults[0].text}; {error}") from None
     warnings.warn(StartWarning(_moved_text(eqs.mechanism, faults, assembly.moved)), stacklevel=4)
@@ -63,9 +66,8 @@ def startable(mech: Mechanism) -> Mechanism:
     It is returned as it is if it cannot be assembled.
     """
     eqs = equations(mech)
-    eqs.core.set_state(*eqs.zero_state())
-    eqs.core.evaluate(False)
-    faults = start_faults(eqs)
+    acting = eqs.acting()
+    faults = start_faults(eqs, acting, eqs.evaluated(acting, eqs.zero_state()))
     if not faults:
         return mech
     try:
@@ -103,8 +105,8 @@ def _unit(mech: Mechanism, coordinate: str) -> str:
     return "rad" if joint.twists[joint.axes.index(coordinate), 3:].any() else "m"
 
 
-def _open_loops(eqs: Equations) -> list[Fault]:
-    mech, gaps, faults = eqs.mechanism, np.abs(eqs.core.gaps), []
+def _open_loops(mech: Mechanism, gaps: Array) -> list[Fault]:
+    gaps, faults = np.abs(gaps), []
     for j in np.flatnonzero(gaps.max(axis=1, initial=0.0) > LARGEST_START_GAP):
         length, angle = float(gaps[j, :3].max()), float(gaps[j, 3:].max())
         size = f"{length:.2g} m" if length >= angle * (mech.radius or 1.0) else f"{angle:.2g} rad"
@@ -113,9 +115,9 @@ def _open_loops(eqs: Equations) -> list[Fault]:
     return faults
 
 
-def broken_limits(eqs: Equations, verb: str = "starts") -> list[Fault]:
-    """Coordinates and couplings outside their limits; the text says that one `verb` there."""
-    mech, q = eqs.mechanism, eqs.core.q
+def broken_limits(eqs: Equations, q: Array, verb: str = "starts") -> list[Fault]:
+    """Coordinates and couplings outside their limits at q (axes,); the text says that one `verb` there."""
+    mech = eqs.mechanism
     limits = np.concatenate([np.zeros((0, 2)), *(joint.limits for joint in mech.joints)])
     names = list(eqs.axis)
     outside = np.flatnonzero((q < limits[:, 0] - 1e-9) | (q > limits[:, 1] + 1e-9))
@@ -130,14 +132,14 @@ def broken_limits(eqs: Equations, verb: str = "starts") -> list[Fault]:
     ]
 
 
-def _open_couplings(eqs: Equations) -> list[Fault]:
+def _open_couplings(eqs: Equations, acting: Acting, q: Array) -> list[Fault]:
     """Rigid couplings that are off by little. Larger ones are left to the first time step."""
-    mech, q = eqs.mechanism, eqs.core.q
+    mech = eqs.mechanism
     faults = []
     for c in mech.couplings:
         if not c.rigid:
             continue
-        off = abs(float(c.coefficients @ q[[eqs.axis[n] for n in c.coordinates]]) - eqs.targets[c.name])
+        off = abs(float(c.coefficients @ q[[eqs.axis[n] for n in c.coordinates]]) - acting.targets[c.name])
         unit = _coupling_unit(mech, c.coordinates)
         if LARGEST_START_GAP < off < (MENDED_ANGLE if unit == "rad" else MENDED_LENGTH):
             faults.append(Fault(f"the rigid coupling '{c.name}' is off by {off:.2g} {unit} at the start", True))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.engine.assembly import Acting, Load, Targets, equations, loads
+from supple.engine.assembly import Acting, Equations, Load, State, Targets, equations, loads
 from supple.engine.linearisation import Linearisation, check_held, linearised, null_space
 from supple.engine.newton import CLOSED, Newton
 from supple.engine.path import LoadPath, PathFollower, end_of_path
@@ -55,7 +56,7 @@ class Equilibrium:
     """Total number of Newton iterations."""
     acting: Acting = field(repr=False)
     """Loads, gravity and set-points that this state balances."""
-    state: tuple[Array, Array, Array] = field(repr=False)
+    state: State = field(repr=False)
     """Coordinates of every joint, multipliers of joints and of constraint rows; a later solve can start from them."""
     snaps: tuple[float, ...] = ()
     """Shares of the load (0 to 1) at which a stable branch ended and the mechanism jumped to another one. The share is
@@ -169,15 +170,15 @@ def equilibrium_at_any_range(
 ) -> Equilibrium:
     """As `equilibrium`, without its warning of flexible bodies that are deformed beyond the shapes of their bases."""
     check_mechanism(mech)
-    acting = tuple(loads(mech, wrenches, frame))
+    acting = loads(mech, wrenches, frame)
     eqs = equations(mech, held=idle_spins(mech, wrenches or ()), weak=HOLDING)
+    goal = eqs.acting(acting)
     if targets is not None:
-        eqs.aim(targets)
-    goal = Acting(acting, mech.gravity, eqs.rest, eqs.targets)
+        goal = eqs.aimed(goal, targets)
     _check_motors(mech, goal.targets)
     newton = Newton(eqs)
     if start is None:
-        begin = Acting((), 0 * mech.gravity, *eqs.at_reference())
+        begin = eqs.unloaded()
     else:
         begin = checked_equilibrium(start, mech, "start").acting
         newton.state = start.state
@@ -188,7 +189,7 @@ def equilibrium_at_any_range(
     acting_there = _without_spin_torques(newton, follower.acting())
     result = solved_equilibrium(newton, acting_there, follower.shares[-1], tuple(follower.snaps), states)
     if error is None or singular_pose(mech, result.state[0]) is None:
-        check_held(Linearisation.at(eqs, result.state))
+        check_held(Linearisation.at(eqs, acting_there, result.state))
     if error is not None:
         error.state = result
         raise error
@@ -198,7 +199,6 @@ def equilibrium_at_any_range(
 def _without_spin_torques(newton: Newton, acting: Acting) -> Acting:
     """Loads and set-points with the weak springs of idle spins unloaded at the state of equilibrium, which is changed
     accordingly. An iteration reduces the error of these springs by their stiffness over that of the mechanism."""
-    acting.apply_to(newton.eqs)
     joints = newton.eqs.mechanism.axis_slices
     for _ in range(UNLOADING_LIMIT if newton.eqs.idle else 0):
         rest = acting.rest.copy()
@@ -209,7 +209,6 @@ def _without_spin_torques(newton: Newton, acting: Acting) -> Acting:
             break
         changed = replace(acting, rest=rest)
         if not newton.continue_branch(changed).converged:
-            acting.apply_to(newton.eqs)
             break
         acting = changed
     return acting
@@ -260,51 +259,45 @@ def _check_motors(mech: Mechanism, targets: Mapping[str, float]) -> None:
             )
 
 
-def _minimise_reactions(newton: Newton) -> None:
-    """Redundant loops have non-unique multipliers: takes the smallest reactions (forces times the radius beside
-    torques) that balance. They vanish without a load, and symmetric joints carry equal parts."""
-    eqs = newton.eqs
-    mech, core = eqs.mechanism, eqs.core
+def _with_least_reactions(eqs: Equations, acting: Acting, state: State) -> Any:
+    """The equations at an equilibrium. Redundant loops have non-unique multipliers: takes the smallest reactions
+    (forces times the radius beside torques) that balance. They vanish without a load, and symmetric joints carry equal
+    parts."""
+    mech, given = eqs.mechanism, eqs.compiled(acting)
     loops = list(mech.topology.loops)
+    balanced = eqs.core.evaluate(given, *state)
     if not loops:
-        return
-    conditions = Linearisation.at(eqs, newton.state).conditions
-    undetermined = null_space(conditions[: 6 * len(loops)].T)  # multipliers without effect
-    q, reactions, mu = core.q, core.reactions, core.mu
+        return balanced
+    q, reactions, mu = state[0], balanced.reactions, state[2]
+    conditions = Linearisation.at(eqs, acting, state).loop_conditions
+    undetermined = null_space(conditions.T)  # multipliers without effect
+    if not undetermined.shape[1]:
+        return balanced
     changes = []
     for multipliers in undetermined.T:
         moved = reactions.copy()
         moved[loops] += multipliers.reshape(-1, 6)
-        core.set_state(q, moved, mu)
-        core.evaluate(False)
-        changes.append(core.reactions - reactions)
-    if changes:
-        weights = np.array([mech.radius or 1.0] * 3 + [1.0] * 3)
-        columns = np.array([(change * weights).ravel() for change in changes]).T
-        amounts = np.linalg.lstsq(columns, -(reactions * weights).ravel(), rcond=None)[0]
-        reactions = reactions + np.tensordot(amounts, np.array(changes), axes=1)
-    core.set_state(q, reactions, mu)
-    core.evaluate(False)
+        changes.append(eqs.core.evaluate(given, q, moved, mu).reactions - reactions)
+    weights = np.array([mech.radius or 1.0] * 3 + [1.0] * 3)
+    columns = np.array([(change * weights).ravel() for change in changes]).T
+    amounts = np.linalg.lstsq(columns, -(reactions * weights).ravel(), rcond=None)[0]
+    return eqs.core.evaluate(given, q, reactions + np.tensordot(amounts, np.array(changes), axes=1), mu)
 
 
 def solved_equilibrium(
     newton: Newton, acting: Acting, share: float = 1.0, snaps: tuple[float, ...] = (), path: LoadPath | None = None
 ) -> Equilibrium:
-    """The equilibrium at the state that Newton's method has reached, with the loads and set-points `acting`, which the
-    equations have."""
-    eqs = newton.eqs
-    mech, core = eqs.mechanism, eqs.core
-    core.set_state(*newton.state)
-    core.evaluate(False)
-    _minimise_reactions(newton)
-    q, reactions, mu = core.q, core.reactions, core.mu
+    """The equilibrium at the state that Newton's method has reached under `acting`."""
+    eqs, mech = newton.eqs, newton.eqs.mechanism
+    found = _with_least_reactions(eqs, acting, newton.state)
+    q, reactions, mu = found.q, found.reactions, found.mu
     return Equilibrium(
         mech,
-        poses=Poses(mech, core.poses, amplitudes_in(mech, q)),
+        poses=Poses(mech, found.poses, amplitudes_in(mech, q)),
         coordinates=by_joint(mech, q),
         reactions=eqs.reactions(reactions),
         motor_torques=eqs.motor_torques(mu),
-        residual=max(core.imbalance, core.gap_size),
+        residual=found.error,
         load_fraction=share,
         iterations=newton.iterations,
         acting=acting,
@@ -317,10 +310,7 @@ def solved_equilibrium(
 def _load_path(follower: PathFollower) -> LoadPath:
     """The accepted states of a path."""
     eqs = follower.newton.eqs
-    poses = []
-    for state in follower.states:
-        eqs.core.set_state(*state)
-        eqs.core.evaluate(False)
-        poses.append(eqs.core.poses)
+    unloaded = eqs.compiled(eqs.acting())  # poses do not depend on what acts
+    poses = [eqs.core.evaluate(unloaded, *state).poses for state in follower.states]
     q = np.array([of_tree(eqs.mechanism, state[0]) for state in follower.states])
     return LoadPath(np.array(follower.shares), q, np.array(poses))

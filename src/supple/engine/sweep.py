@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from pickle import PicklingError, dumps
@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.engine.assembly import Acting, Load, equations, loads
+from supple.engine.assembly import Load, equations, loads
 from supple.engine.linearisation import Linearisation, check_held
 from supple.engine.newton import BRANCH_LIMIT, Newton, branch_sizes
 from supple.engine.stability import has_potential
@@ -274,13 +274,6 @@ def _listed_loads(given: Any) -> dict[Any, Mapping[str, ArrayLike]]:
     return dict(enumerate(given))
 
 
-def _load_arrays(given: tuple[Load, ...]) -> tuple[Any, ...]:
-    """Arguments of the core for these loads."""
-    points = np.array([load.point for load in given]).reshape(-1, 3)
-    wrenches = np.array([load.wrench for load in given]).reshape(-1, 6)
-    return [load.body for load in given], points, wrenches, [load.world for load in given]
-
-
 class _Solver:
     """The equations of a mechanism, for the variants of one thread."""
 
@@ -304,15 +297,15 @@ class _Solver:
             self.point = np.ascontiguousarray(pose[:3, 3])
         self.checked: set[int] = set()
         """Loads under which every coordinate was found to be held."""
-        self.acting = list(task.loads.values())
-        self.loads = [_load_arrays(each) for each in self.acting]
-        self.all_loads = _load_arrays(tuple(load for each in self.acting for load in each))
-        self.ends = np.cumsum([len(each) for each in self.acting]).tolist()
+        self.loads = list(task.loads.values())
+        self.ends = np.cumsum([len(each) for each in self.loads]).tolist()
         """Number of loads up to each set of them."""
-        self.potential = [has_potential(mech, each) for each in self.acting]
+        self.potential = [has_potential(mech, each) for each in self.loads]
         self.varied = {(each.part, each.index) for each in varied}
         self.varies_targets = any(each.field not in ("stiffness", "damping", "mass") for each in varied)
-        self.targets: dict[str, float] | None = None
+        self.acting = self.eqs.acting([load for each in self.loads for load in each])
+        """All loads, with the set-points of the present variant."""
+        self.compiled = self.eqs.compiled(self.acting)
         self.scale_by_part = not any(part in ("body", "payload") for part, _ in self.varied)
         zero = {each: 0.0 for each in varied if each.field == "stiffness"}
         self.unvaried_scale = stiffness_scale(self.names.changed(zero))
@@ -332,7 +325,7 @@ class _Solver:
         if not self.simple:
             return
         values, eqs = self.task.values_of(variant), self.eqs
-        eqs.mechanism = mech = self.names.changed(values)
+        mech = self.names.changed(values)
         self.model.set_stiffness(per_axis(mech, "stiffness"), self._stiffness_scale(mech))
         for each in values:
             if each.part == "coupling" and each.field == "stiffness":
@@ -341,11 +334,11 @@ class _Solver:
             elif each.part in ("body", "payload"):
                 body = mech.bodies[each.index]
                 self.model.set_inertia(each.index, body.mass, body.centre, body.inertia)
-        eqs.core.use(self.model)
-        if self.targets is None or self.varies_targets:
-            self.targets = {c.name: c.rest for c in mech.couplings} | {m.name: m.position for m in mech.motors}
-            self.rest = per_axis(mech, "rest")
-        eqs.set_targets(self.rest, self.targets)
+        self.eqs = self.newton.eqs = replace(eqs, mechanism=mech, core=eqs.core.with_numbers(self.model))
+        if self.varies_targets:
+            targets = {c.name: c.rest for c in mech.couplings} | {m.name: m.position for m in mech.motors}
+            self.acting = replace(self.acting, rest=per_axis(mech, "rest"), targets=targets)
+            self.compiled = eqs.compiled(self.acting)
 
     def _stiffness_scale(self, mech: Mechanism) -> float:
         """`stiffness_scale` of a variant; only varied parts are computed again."""
@@ -357,29 +350,27 @@ class _Solver:
 
     def _solved_in_one_step(self, load: int) -> Array | None:
         """Newton's method from the reference pose in one step; None if the load needs more steps."""
-        newton, eqs = self.newton, self.eqs
+        newton, acting = self.newton, replace(self.acting, loads=self.loads[load])
         newton.state, newton.iterations = self.start, 0
-        eqs.core.set_loads(*self.loads[load])
-        if not newton.correct(self.potential[load]).converged:
+        if not newton.correct(self.eqs.compiled(acting), self.potential[load]).converged:
             return None
         if load not in self.checked:
-            check_held(Linearisation.at(eqs, newton.state))
+            check_held(Linearisation.at(self.eqs, acting, newton.state))
             self.checked.add(load)
         if self.needs_equilibrium:
-            acting = Acting(self.acting[load], eqs.mechanism.gravity, self.rest, dict(eqs.targets))
             return self._measured(solved_equilibrium(newton, acting))
-        pose = eqs.core.poses[self.body] if self.body >= 0 else np.eye(4)
+        pose = self.eqs.evaluated(acting, newton.state).poses[self.body] if self.body >= 0 else np.eye(4)
         at: Array = pose[:3, :3] @ self.point + pose[:3, 3]
         return at
 
     def positions(self) -> list[Array | None]:
         """Positions (3,) of the measured body for each load, in one call of the core that leaves other threads free.
         None where that does not give the answer: `measure` does then."""
-        if self.needs_equilibrium or len(self.checked) < len(self.acting):
+        if self.needs_equilibrium or len(self.checked) < len(self.loads):
             return [None] * len(self.task.loads)
         start, sizes = self.start, branch_sizes()
         converged, found = self.eqs.core.positions_under(
-            *start, sizes, BRANCH_LIMIT, self.ends, self.potential, *self.all_loads, self.body, self.point
+            self.compiled, *start, sizes, BRANCH_LIMIT, self.ends, self.potential, self.body, self.point
         )
         return [at if known else None for at, known in zip(found, converged, strict=True)]
 

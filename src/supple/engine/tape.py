@@ -25,9 +25,9 @@ class Tape:
     and 64 more, for an arm of 20 links 0.23 kB; rows are motors, rigid couplings and limits.
     """
 
-    def __init__(self, eqs: Equations) -> None:
-        self._eqs = eqs
-        self._core: Any = eqs.core.record()
+    def __init__(self, eqs: Equations, engine: Any) -> None:
+        self._eqs, self._engine = eqs, engine
+        self._core: Any = engine.record()
 
     @property
     def mechanism(self) -> Mechanism:
@@ -60,17 +60,17 @@ class Tape:
                 f"limits of '{self.mechanism.name}' contradicted each other on this tape and gave way, which "
                 "derivatives do not take into account; widen or remove some of them"
             )
-        return _core.Adjoint(self._eqs.core, self._core)
+        return _core.Adjoint(self._engine, self._core)
 
     @property
     def recording(self) -> bool:
         """Whether further time steps will be recorded."""
-        return bool(self._eqs.core.is_recording(self._core))
+        return bool(self._engine.is_recording(self._core))
 
     def stop(self) -> None:
         """Ends the recording; what was recorded stays."""
         if self.recording:
-            self._eqs.core.stop_recording()
+            self._engine.stop_recording()
 
     def __enter__(self) -> Tape:
         return self

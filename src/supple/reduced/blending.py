@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -248,13 +248,10 @@ class BlendedModel(Model):
         """J: energy of springs and gravity at the equilibrium of a model."""
         eqs = self._equations
         if model.at is None:
-            eqs.set_targets(*eqs.at_reference())
-            eqs.core.set_state(model.q, *eqs.zero_state()[1:])
+            acting, state = eqs.unloaded(), (model.q, *eqs.zero_state()[1:])
         else:
-            eqs.set_targets(model.at.acting.rest, model.at.acting.targets)
-            eqs.core.set_state(*model.at.state)
-        eqs.core.evaluate(False)
-        return float(sum(eqs.core.energies[1:]))
+            acting, state = model.at.acting, model.at.state
+        return float(sum(eqs.evaluated(replace(acting, gravity=self.mechanism.gravity), state).energies))
 
     def distances(self, poses: ArrayLike) -> Array:
         """(k,) distances of every model from poses (e, 4, 4) of the end effectors (eq. 25): lengths over the radius,

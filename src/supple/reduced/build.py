@@ -157,9 +157,9 @@ def _without_idle_momentum(linear: Linearisation, shapes: _Shapes) -> _Shapes:
 
     Statics does not determine these turns. Phi <- Phi - S (S^T M S)^-1 S^T M Phi, with S the spins.
     """
-    if not linear.names.idle:
+    if not linear.equations.idle:
         return shapes
-    increments = spin_increments(linear.mechanism, linear.names.idle, linear.poses).T
+    increments = spin_increments(linear.mechanism, linear.equations.idle, linear.poses).T
     twists = np.einsum("abi,as->bis", linear.jacobian, increments)
     s = increments.shape[1]
     both = np.concatenate([twists, shapes.twists], axis=2), np.concatenate([increments, shapes.increments], axis=1)

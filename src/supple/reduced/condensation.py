@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from supple import _core, spatial
 from supple.engine import Equilibrium, equilibrium
-from supple.engine.actuation import ACTIVATION, CONTROL, SHARE
+from supple.engine.actuation import ACTIVATION, CONTROL, SHARE, shift_controls
 from supple.engine.assembly import Acting, Equations, Load, equations, loads, turned
 from supple.engine.dynamics import METHODS, check_inertia
 from supple.errors import ConvergenceError, MechanismError, listed
@@ -188,7 +188,7 @@ class CondensedModel(Model):
             self._of_thread.solver = _Solver(self, 1.0, moving=False)
         solver: _Solver = self._of_thread.solver
         acting = self.rest.acting if start is None else start.acting
-        solver.eqs.set_targets(acting.rest, acting.targets)
+        solver.aim(acting)
         solver.place(*((self.rest.state, np.zeros(6 * len(self.end_effectors))) if start is None else
                        (start.state, start.wrenches)))  # fmt: skip
         return solver
@@ -248,23 +248,19 @@ class CondensedPose:
         """The same state as an equilibrium of the engine, with wrenches fixed in the end effectors' own axes."""
         mech, names = self.model.mechanism, self.model.end_effectors
         eqs = equations(mech, held=idle_spins(mech, names))
-        self.acting.apply_to(eqs)
-        eqs.core.set_state(*self.state)
-        eqs.core.evaluate(False)
-        state = eqs.core.q, eqs.core.reactions, eqs.core.mu
-        residual = max(eqs.core.imbalance, eqs.core.gap_size)
+        at = eqs.evaluated(self.acting, self.state)
         assert len(names) == len(self.acting.loads)
         return Equilibrium(
             mech,
             poses=self.poses,
             coordinates=self.coordinates,
-            reactions=eqs.reactions(state[1]),
-            motor_torques=eqs.motor_torques(state[2]),
-            residual=residual,
+            reactions=eqs.reactions(at.reactions),
+            motor_torques=eqs.motor_torques(at.mu),
+            residual=at.error,
             load_fraction=1.0,
             iterations=0,
             acting=self.acting,
-            state=state,
+            state=(at.q, at.reactions, at.mu),
             snaps=self.snaps,
         )
 
@@ -274,7 +270,7 @@ class CondensedPose:
 
 
 class _Solver:
-    """The compiled core of a model, with the engine's equations that it uses."""
+    """The compiled core of a model, with the engine that it uses."""
 
     def __init__(self, model: CondensedModel, dt: float, moving: bool) -> None:
         mech = model.mechanism
@@ -284,15 +280,17 @@ class _Solver:
         driven = replace(mech, actuators=drives) if drives and drives != mech.actuators else mech
         self.eqs: Equations = equations(driven, bool(drives), held)
         self.frames = [mech.frame(name) for name in model.end_effectors]
-        model.rest.acting.apply_to(self.eqs)
-        self.eqs.core.set_state(*model.rest.state)
+        self._engine: Any = _core.Engine(self.eqs.core, self.eqs.compiled(model.rest.acting))
+        self.acting = self.eqs.acting()
+        self.aim(model.rest.acting)
+        self._engine.place(*model.rest.state)
         on_body = np.ascontiguousarray(np.array([pose for _, pose in self.frames]))
         bodies = [body for body, _ in self.frames]
         options = bodies, on_body, dt, METHODS[model.method]
         self.core: Any = (
-            _core.DeterminedCore(self.eqs.core, *options)
+            _core.DeterminedCore(self._engine, *options)
             if moving and not model.has_interior
-            else _core.CondensedCore(self.eqs.core, *options, moving, False)
+            else _core.CondensedCore(self._engine, *options, moving, False)
         )
 
     def place(self, state: tuple[Array, Array, Array], wrenches: Array) -> None:
@@ -304,7 +302,13 @@ class _Solver:
         """The engine's core, updated to the present state."""
         if isinstance(self.core, _core.CondensedCore):
             self.core.write_to_engine()
-        return self.eqs.core
+        return self._engine
+
+    def aim(self, acting: Acting) -> None:
+        """Takes the set-points of `acting`."""
+        shift_controls(self.eqs, self._engine, self.acting, acting)
+        self.acting = acting
+        self._engine.aim(*self.eqs.compiled_set_points(acting))
 
     def pose(self) -> CondensedPose:
         """The present state, which must be in equilibrium, as a `CondensedPose`."""
@@ -318,7 +322,7 @@ class _Solver:
                 self.model.end_effectors, self.frames, wrenches.reshape(-1, 6), strict=True
             )
         )
-        acting = Acting(on_tips, mech.gravity, self.eqs.rest, self.eqs.targets)
+        acting = replace(self.acting, loads=on_tips, gravity=mech.gravity)
         return CondensedPose(
             self.model,
             Poses(mech, self.core.poses.copy()),
@@ -357,11 +361,11 @@ class CondensedMotion:
                 rows[name] = value
             else:
                 rest[eqs.sprung_axis(name)] = value
-        eqs.set_targets(rest, rows)
+        self._solver.aim(replace(acting, rest=rest, targets=rows))
 
     def set_laws(self, laws: Sequence[DrivenForce]) -> None:
         """Sets the forces of the actuators, which agree with the set-points."""
-        engine = self._solver.eqs.core
+        engine = self._solver.engine
         values = engine.actuation
         for i, law in enumerate(laws):
             values[i, [CONTROL, ACTIVATION, SHARE]] = law.activation, law.activation, law.share

@@ -252,7 +252,7 @@ class ReducedModel(Model):
             joint's coordinates (axes,).
         """
         linear = self.linearisation
-        eqs, places = linear.names, linear.layout
+        eqs, acting, places = linear.equations, linear.acting, linear.layout
         rhs = np.zeros(places.size)
         rows = places.coordinates
         if name in eqs.row:
@@ -260,7 +260,7 @@ class ReducedModel(Model):
         elif name in eqs.spring:
             coupling = next(c for c in self.mechanism.couplings if c.name == name)
             axes = [eqs.axis[n] for n in coupling.coordinates]
-            stretch = float(coupling.coefficients @ linear.q[axes]) - eqs.targets[name]
+            stretch = float(coupling.coefficients @ linear.q[axes]) - acting.targets[name]
             slope = 0.0 if coupling.curve is None else float(coupling.curve.slope(stretch))
             rhs[rows[axes]] = (coupling.stiffness + slope) * coupling.coefficients
         else:
@@ -268,7 +268,7 @@ class ReducedModel(Model):
             joint = self.mechanism.joint(name)
             at = joint.axes.index(name)
             curve = joint.curves[at]
-            deflection = linear.q[axis] - eqs.rest[axis]
+            deflection = linear.q[axis] - acting.rest[axis]
             torque = np.zeros(len(joint.axes))
             torque[at] = joint.stiffness[at] + (0.0 if curve is None else float(curve.slope(deflection)))
             own = slice(axis - at, axis - at + len(joint.axes))
@@ -284,8 +284,8 @@ class ReducedModel(Model):
 
     def rest_target(self, name: str) -> float:
         """Value of a set-point in the linearised state; for a model of the reference pose, its value in that pose."""
-        eqs = self.linearisation.names
-        return eqs.targets[name] if name in eqs.targets else float(eqs.rest[eqs.sprung_axis(name)])
+        acting, eqs = self.linearisation.acting, self.linearisation.equations
+        return acting.targets[name] if name in acting.targets else float(acting.rest[eqs.sprung_axis(name)])
 
     def moved(self, increments: Array) -> Array:
         """(axes,) coordinates of every joint after increments from the linearised state."""
@@ -313,7 +313,7 @@ class ReducedModel(Model):
     def held_axes(self) -> list[int]:
         """Indices of the coordinates of `linearisation` among those of the mechanism, which include a free base's."""
         index = {name: i for i, name in enumerate(axis_names(self.mechanism))}
-        return [index[name] for name in self.linearisation.names.axis]
+        return [index[name] for name in self.linearisation.equations.axis]
 
     def motion(self, dt: float, reconstruction: str, corrections: int, threads: int) -> Motion:
         from supple.reduced.floating_motion import FloatingMotion

@@ -475,13 +475,13 @@ class ReducedSimulation(Recordable):
         """Energy of the full mechanism at the joint coordinates and the velocities of the links, J. With flexible
         bodies the kinetic energy is the model's own. Each access computes it, which takes longer than a time step."""
         eqs, v = self._equations, np.asarray(self._motion.velocities)
-        eqs.core.set_state(np.ascontiguousarray(self._motion.coordinates), *eqs.zero_state()[1:])
-        eqs.core.evaluate(False)
+        state = (np.ascontiguousarray(self._motion.coordinates), *eqs.zero_state()[1:])
+        strain, weight = eqs.evaluated(eqs.acting(), state).energies
         kinetic = 0.5 * np.einsum("bi,bij,bj->", v, inertias(self.mechanism), v)
         if self.mechanism.flexible and isinstance(self.model, ReducedModel):
             rates = self.model.basis @ self._motion.state[1]
             kinetic = 0.5 * rates @ self.model.mass @ rates
-        return Energy(float(kinetic), *(float(each) for each in eqs.core.energies[1:]))
+        return Energy(float(kinetic), strain, weight)
 
     @property
     def ellipsoids(self) -> dict[str, Ellipsoid]:

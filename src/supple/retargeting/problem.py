@@ -110,10 +110,10 @@ class Problem:
     def _quasi_static(self, curve: Array) -> tuple[Array, Array]:
         """Poses (t, bodies, 4, 4) and coordinates (t, axes) of the static states of the input."""
         eqs = equations(self.mechanism)
-        self.start.acting.apply_to(eqs)
-        eqs.core.set_state(*self.start.state)
         rows = [eqs.row[name] for name in self.input.motors]
-        count, poses, axes = eqs.core.follow_statics(rows, np.ascontiguousarray(curve), len(curve))
+        count, poses, axes = eqs.core.follow(
+            eqs.compiled(self.start.acting), *self.start.state, rows, np.ascontiguousarray(curve), len(curve)
+        )
         if count < len(curve):
             raise ConvergenceError(
                 f"the static states of the input motion end at t = {self.times[count]:.3g} s: the mechanism snaps or "
