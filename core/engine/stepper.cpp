@@ -52,8 +52,30 @@ bool Stepper::prepare_passes(bool new_targets) {
     if (!current_) passes_->read(system_, history, h_, fresh);
     current_ = true;
     if (!refreshed_ || new_targets) passes_->refresh(system_);
+    inputs_changed_ = inputs_changed_ || !refreshed_;
     refreshed_ = true;
     return true;
+}
+
+void Stepper::keep_inputs() {
+    if (!inputs_changed_) return;
+    inputs_changed_ = false;
+    inputs_ = {system_, system_.applied, system_.handles};
+}
+
+void Stepper::sync_before_failure() {
+    if (!system_outdated_ || !inputs_changed_) return sync();
+    const Inputs now{system_, system_.applied, system_.handles};
+    auto use = [&](const Inputs& inputs) {
+        static_cast<Acting&>(system_) = inputs.acting;
+        system_.applied = inputs.applied;
+        system_.handles = inputs.handles;
+    };
+    use(inputs_);
+    passes_->refresh(system_);
+    sync();
+    use(now);
+    refreshed_ = false;
 }
 
 // The number of steps until the passes are tried again doubles with every failure.
@@ -68,6 +90,7 @@ bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targe
         return false;
     }
     refusals_ = 0;
+    keep_inputs();
     system_outdated_ = true;
     fresh = passes_->limit_changed();
     time += h_;
@@ -131,7 +154,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
     inputs_recorded_ = true;
     advance_activations();
     if (step_by_passes(driven, targets)) return true;
-    sync();
+    sync_before_failure();
     set_targets(driven, targets);
     const int order = fresh ? 1 : order_;
     if (advance(h_, order)) {

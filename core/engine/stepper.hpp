@@ -88,6 +88,14 @@ class Stepper : public Participant {
     bool solve(double h, int order);
     void keep();
     void restore_kept_state();
+    // What the reactions of the system depend on besides its state.
+    struct Inputs {
+        Acting acting;
+        std::vector<double> applied;
+        std::vector<Handle> handles;
+    };
+    void keep_inputs();            // those of a step by the passes that succeeded
+    void sync_before_failure();    // `sync` after a step failed: reactions are those of the inputs of the step before
     bool solve_with_stops(double h);  // backward Euler with limits as stiff springs
     bool advance_with_stops(double h);
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
@@ -111,8 +119,9 @@ class Stepper : public Participant {
         std::vector<double> rate, targets, activations;
         std::vector<int> active;
         History history;
+        Inputs inputs;
         double time = 0;
-        bool finished = false, system_outdated = false, fresh = true, current = false;
+        bool finished = false, inputs_changed = false, system_outdated = false, fresh = true, current = false;
         int refusals = 0, steps_by_fronts = 0;
         long long softened = 0;
     } kept_;                               // state at the start of a step
@@ -125,6 +134,8 @@ class Stepper : public Participant {
     const char* uncovered_ = "";
     bool wanted_ = true;
     bool current_ = false, refreshed_ = false;  // the passes have the system's state, and its loads
+    Inputs inputs_;                        // of the last step by the passes that succeeded
+    bool inputs_changed_ = false;          // the passes have others
     bool inputs_recorded_ = false;         // the tape has the present inputs
     bool system_outdated_ = false;                   // the system does not have the passes' state yet
     int contact_order_ = 1;                // of the step in a World

@@ -40,7 +40,7 @@ bool Stepper::begin() {
 // Solves the step without contact with the fronts, linearised at the predicted state. Limits are left out: they are rows of the
 // contact problem.
 bool Stepper::begin_sparse() {
-    sync();
+    sync_before_failure();
     changed();
     refresh();
     keep();
@@ -153,6 +153,9 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
             kept_.time = time;
             kept_.finished = true;
             finished_by_passes_ = system_outdated_ = true;
+            kept_.inputs_changed = inputs_changed_;
+            if (inputs_changed_) std::swap(kept_.inputs, inputs_);
+            keep_inputs();
             time += h_;
             next_ += driven_.size();
             return true;
@@ -212,6 +215,11 @@ void Stepper::abandon() {
     if (by_passes) {
         passes_->abandon();
         system_outdated_ = kept_.system_outdated;
+        if (kept_.finished && kept_.inputs_changed) {
+            std::swap(kept_.inputs, inputs_);
+            inputs_changed_ = true;
+        }
+        sync_before_failure();
         refresh();
     } else {
         restore_kept_state();

@@ -314,6 +314,29 @@ def test_reactions_after_a_step_that_fails_are_those_before_it(passes, in_world)
         np.testing.assert_allclose(sim.reactions[name], wrench, atol=1e-9, err_msg=name)
 
 
+@pytest.mark.parametrize("fails_first", [True, False])
+def test_reactions_in_a_world_are_those_before_a_step_in_which_another_mechanism_fails(fails_first):
+    worlds = []
+    for _ in range(2):
+        mech = chain([30.0] * 3, gravity=(0, 0, -9.81))
+        apart = spatial.translation([0.0, 10.0, 0.0])
+        sims = [supple.Simulation(each, 1e-2) for each in (mech, mech.placed(apart))]
+        world = supple.World(1e-2)
+        for name, sim in zip("ab", sims, strict=True):
+            world.add(sim, name=name)
+        world.step(5)
+        worlds.append((world, sims))
+    world, sims = worlds[0]
+    failing, other = sims if fails_first else sims[::-1]
+    other.apply("end", [0, 0, 3.0, 0, 0.5, 0])
+    failing.apply("end", [0, 0, 0, 0, 1e13, 0])
+    with pytest.raises(supple.ConvergenceError):
+        world.step()
+    for sim, good in zip(sims, worlds[1][1], strict=True):
+        for name, wrench in good.reactions.items():
+            np.testing.assert_allclose(sim.reactions[name], wrench, atol=1e-9, err_msg=name)
+
+
 def test_a_joint_that_turns_too_far_is_not_called_an_open_loop():
     sim = supple.Simulation(replace(mechanisms.four_bar(stiffness=1.0), motors=(Motor("drive", "c", 0.0),)), 2e-3)
     sim.set_target("drive", 3.0)
