@@ -225,6 +225,60 @@ template Six Articulated::applied_less_inertia<false>(int, const Step&, const Mo
 
 // --- inward -----------------------------------------------------------------------------------------------------------
 
+// The articulated tangent and residual of what is beyond a node. The elimination of the last coordinate is still to be done (`settle`): with
+// the screw s of the next one,
+//     l = P'^T s + n/2 - (s.u/d) l_last,   u = P' s + n/2 - (s.l/d) u_last
+// of P' before that elimination, and nothing but two numbers waits for the last pivot.
+struct Articulated::Below {
+    Eight A[6], B[6];  // rows of P' and of its transpose; lane 6 of A: p
+    Eight l, u;        // of the last coordinate
+    double inverse;    // 1/d; for a residual alone rho, and u is u/d
+    Eight right;       // p of a residual alone
+
+    template <bool tangent>
+    SUPPLE_INLINE void clear() {
+        if (tangent)
+            for (int r = 0; r < 6; ++r) A[r] = B[r] = every(0.0);
+        else
+            right = every(0.0);
+        l = u = every(0.0);
+        inverse = 0;
+    }
+    template <bool tangent>
+    SUPPLE_INLINE void put(Eight* rows, Eight* columns, Eight& residual) const {
+        for (int r = 0; tangent && r < 6; ++r) {
+            rows[r] = A[r];
+            columns[r] = B[r];
+        }
+        if (!tangent) residual = right;
+    }
+    template <bool tangent>
+    SUPPLE_INLINE void take(const Eight* rows, const Eight* columns, const Eight& residual) {
+        for (int r = 0; tangent && r < 6; ++r) {
+            A[r] = rows[r];
+            B[r] = columns[r];
+        }
+        if (!tangent) right = residual;
+    }
+    // P' -= u l^T / d,  p -= u rho / d
+    template <bool tangent, bool symmetric>
+    SUPPLE_INLINE void settle() {
+        if (!tangent) {
+            right -= inverse * u;
+        } else {
+            alignas(64) double uv[width], lv[width];
+            store(uv, u);
+            store(lv, l);
+            const Eight part = inverse * l, upart = inverse * u;
+            for (int r = 0; r < 6; ++r) {
+                A[r] -= uv[r] * part;
+                if (!symmetric) B[r] -= lv[r] * upart;
+            }
+        }
+        inverse = 0;
+    }
+};
+
 // From the outermost nodes to the world: the articulated tangent and its factors (with `tangent`), or only the right-hand side
 // of the present residual for the last factors. False: a coordinate has no positive pivot.
 template <bool second, bool tangent, bool statics>
@@ -239,8 +293,10 @@ bool Articulated::inward(const Step& step) {
     evaluate_flexible<tangent>(step);
 
     Lanes lanes;
-    Eight A[6], B[6], W = none, right = none;
-    for (int r = 0; r < 6; ++r) A[r] = B[r] = none;
+    Below below;
+    below.clear<true>();
+    below.clear<false>();
+    Eight W = none;
     bool regular = true;
     const bool heavy = !gravity_.isZero(0);
     // grounded nodes do not move: only those with ties have a part in a step
@@ -344,81 +400,96 @@ bool Articulated::inward(const Step& step) {
             if (flags & general) {
                 Eight wrench_carried = none;
                 for (int r = 0; r < 6; ++r) wrench_carried[r] = carried[r][l];
+                // `below` stays in registers because no function gets its address
+                Eight A[6], B[6], right = none;
+                if (!(flags & fronted)) {
+                    below.settle<tangent, statics>();
+                    below.put<tangent>(A, B, right);
+                }
                 regular = eliminate_general<second, tangent>(step, i, lanes, wrench_carried, torques[l], slopes[l], A, B, right) && regular;
+                below.clear<tangent>();
+                if (!(flags & (rooted | branches)) && !(flags_[nodes_[i].parent] & fronted)) below.take<tangent>(A, B, right);
                 continue;
             }
             Eliminated& out = eliminated_[i];
             const Eight screw = load(lanes.screw[l]);
+            if (!(flags & chained)) below.clear<tangent>();
             if (tangent) {
                 // In statics P' is symmetric: A serves as B, whose lane 6 nothing reads.
-                if (!(flags & chained))
-                    for (int r = 0; r < 6; ++r) A[r] = B[r] = none;
                 if (flags & joins)
                     for (int r = 0; r < 6; ++r) {
-                        A[r] += summed_[i].A[r];
-                        if (!statics) B[r] += summed_[i].B[r];
+                        below.A[r] += summed_[i].A[r];
+                        if (!statics) below.B[r] += summed_[i].B[r];
                     }
-                if (!statics) lanes.add_element(l, A, B);
+                if (!statics) lanes.add_element(l, below.A, below.B);
                 if (statics && has_elements)
-                    for (int r = 0; r < 6; ++r) A[r] += load(lanes.rows[r][l]);
+                    for (int r = 0; r < 6; ++r) below.A[r] += load(lanes.rows[r][l]);
                 out.screw = screw;
                 if (nodes_[i].size == 0) {
+                    below.settle<true, statics>();
                     out.part = out.upart = none;
                     out.inverse = 0;
                 } else {
                     const double* sv = lanes.screw[l];
                     const Eight half = load(lanes.half[l]);
-                    const Eight lft = combined(sv, A, half);
-                    const Eight u = statics ? lft : combined(sv, B, half);
-                    const double d = sum(screw * u) + slopes[l];
+                    const double by_u = below.inverse * sum(screw * below.u), by_l = statics ? by_u : below.inverse * sum(screw * below.l);
+                    const Eight lft_before = combined(sv, below.A, half), u_before = statics ? lft_before : combined(sv, below.B, half);
+                    const Eight lft = lft_before - by_u * below.l, u = statics ? lft : u_before - by_l * below.u;
+                    const double d = (sum(screw * u_before) + slopes[l]) - by_l * sum(screw * below.u);
+                    below.settle<true, statics>();
                     const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
                     if (!(d > 0)) {
                         regular = false;
                         negative_ += !locked;
                     }
-                    alignas(64) double uv[width], lv[width];
-                    store(uv, u);
-                    store(lv, lft);
                     if (locked) {
                         const double by = correction_[i];
-                        for (int r = 0; r < 6; ++r) A[r][6] += uv[r] * by;
+                        alignas(64) double uv[width];
+                        store(uv, u);
+                        for (int r = 0; r < 6; ++r) below.A[r][6] += uv[r] * by;
                         out.part = lft;
                         out.upart = exact_ ? u : none;
                         out.inverse = 0;
                         out.diagonal = d;
                     } else {
-                        out.inverse = 1 / d;
+                        below.inverse = out.inverse = 1 / d;
+                        below.l = lft;
+                        below.u = u;
                         out.part = out.inverse * lft;
                         out.upart = out.inverse * u;
-                        for (int r = 0; r < 6; ++r) {
-                            A[r] -= uv[r] * out.part;
-                            if (!statics) B[r] -= lv[r] * out.upart;
-                        }
                     }
                 }
                 if (flags & rooted) continue;
                 const int parent = nodes_[i].parent;
-                if (flags_[parent] & fronted)
+                if (flags_[parent] & fronted) {
+                    below.settle<true, statics>();
+                    Eight A[6], B[6], unused;
+                    below.put<true>(A, B, unused);
                     add_to_front(fronts_[front_of_[parent]], A, statics ? A : B);
-                else if (flags & branches)
+                } else if (flags & branches) {
+                    below.settle<true, statics>();
                     for (int r = 0; r < 6; ++r) {
-                        summed_[parent].A[r] += A[r];
-                        if (!statics) summed_[parent].B[r] += B[r];
+                        summed_[parent].A[r] += below.A[r];
+                        if (!statics) summed_[parent].B[r] += below.B[r];
                     }
+                }
             } else {
-                if (!(flags & chained)) right = none;
-                if (flags & joins) right += summed_[i].A[0];
-                right -= load(lanes.wrench[l]);
-                const double rho = torques[l] + sum(screw * right);
-                out.part[6] = out.inverse == 0 ? rho : rho * out.inverse;
-                if (nodes_[i].size == 0) out.part[6] = 0;
-                right -= rho * out.upart;
+                if (flags & joins) below.right += summed_[i].A[0];
+                below.right -= load(lanes.wrench[l]);
+                const double rho = (torques[l] + sum(screw * below.right)) - below.inverse * sum(screw * below.u);
+                below.settle<false, statics>();
+                out.part[6] = nodes_[i].size == 0 ? 0 : out.inverse == 0 ? rho : rho * out.inverse;
+                below.inverse = rho;
+                below.u = out.upart;
                 if (flags & rooted) continue;
                 const int parent = nodes_[i].parent;
-                if (flags_[parent] & fronted)
-                    numbers_[fronts_[front_of_[parent]].right] += right;
-                else if (flags & branches)
-                    summed_[parent].A[0] += right;
+                if (flags_[parent] & fronted) {
+                    below.settle<false, statics>();
+                    numbers_[fronts_[front_of_[parent]].right] += below.right;
+                } else if (flags & branches) {
+                    below.settle<false, statics>();
+                    summed_[parent].A[0] += below.right;
+                }
             }
         }
     }
@@ -434,13 +505,17 @@ template bool Articulated::inward<false, false, true>(const Step&);
 
 // --- outward ----------------------------------------------------------------------------------------------------------
 
-// Corrections of all coordinates and multipliers, from the world outward.
+// Corrections of all coordinates and multipliers, from the world outward. With x_p the correction of the parent and s_p its screw,
+//     l.eta_parent = l.eta_grandparent + (l.s_p) x_p,
+// so that the two products with l do not wait for x_p.
 template <bool two>
 void Articulated::compute_corrections() {
     const int n = static_cast<int>(nodes_.size());
-    Eight eta = every(0.0), second_eta = every(0.0);
-    eta[6] = second_eta[7] = 1;
-    const Eight start = eta, second_start = second_eta;
+    Eight start = every(0.0), second_start = start;
+    start[6] = second_start[7] = 1;
+    Eight eta = start, second_eta = second_start;  // twists without the step of the node before, which is `x` times `screw`
+    Eight screw = every(0.0);
+    double x = 0, second_x = 0;
     for (int i = 0; i < n; ++i) {
         const unsigned char flags = flags_[i];
         if (i < grounded_ && !(flags & fronted)) {
@@ -449,29 +524,41 @@ void Articulated::compute_corrections() {
             if (two) second_outward_[i] = second_start;
             continue;
         }
-        if (based_[i]) {
-            eta = start;
-            if (two) second_eta = second_start;
-        } else if (flags & branches) {
-            eta = outward_[nodes_[i].parent];
-            if (two) second_eta = second_outward_[nodes_[i].parent];
+        if (based_[i] || flags & branches) {
+            eta = based_[i] ? start : outward_[nodes_[i].parent];
+            if (two) second_eta = based_[i] ? second_start : second_outward_[nodes_[i].parent];
+            screw = every(0.0);
+            x = second_x = 0;
         }
         if (flags & general) {
-            outward_general(i, eta, tie_step_, &correction_[i]);
-            if (two) outward_general(i, second_eta, second_tie_step_, nullptr);
+            Eight twist = eta + x * screw;
+            outward_general(i, twist, tie_step_, &correction_[i]);
+            eta = twist;
+            if (two) {
+                twist = second_eta + second_x * screw;
+                outward_general(i, twist, second_tie_step_, nullptr);
+                second_eta = twist;
+            }
+            screw = every(0.0);
         } else {
             const Eliminated& out = eliminated_[i];
-            const double turn = sum(out.part * eta);
+            const double with_parent = sum(out.part * screw), turn = sum(out.part * eta) + with_parent * x;
+            eta += x * screw;
             if (out.inverse == 0)
                 rho_[i] = turn;
             else
                 correction_[i] = -turn;
-            eta += correction_[i] * out.screw;
-            if (two && out.inverse != 0) second_eta -= sum(out.part * second_eta) * out.screw;
+            if (two) {
+                const double second_turn = sum(out.part * second_eta) + with_parent * second_x;
+                second_eta += second_x * screw;
+                second_x = out.inverse == 0 ? 0 : -second_turn;
+            }
+            x = out.inverse == 0 ? correction_[i] : -turn;
+            screw = out.screw;
         }
         if (in_step_ || flags & (joins | fronted)) {
-            outward_[i] = eta;
-            if (two) second_outward_[i] = second_eta;
+            outward_[i] = eta + x * screw;
+            if (two) second_outward_[i] = second_eta + second_x * screw;
         }
     }
 }

@@ -84,6 +84,7 @@ class Articulated {
 
     // Recorded steps, for Adjoint: the exact tangent of a step at its end, and solutions with it and with its transpose.
     struct Motion;             // of eight bodies in a step
+    struct Below;              // the articulated tangent during the pass inward
     struct ExactBody;          // the motion of eight bodies, and the exact derivative of their angular momentum
     template <class Column>
     struct Solution;           // right-hand sides and solutions, in the order of the nodes
