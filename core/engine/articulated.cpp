@@ -289,7 +289,6 @@ bool Articulated::inward(const Step& step) {
     const Eight none = every(0.0);
     for (int i : joined_) summed_[i].clear<tangent>();
     evaluate_ties<tangent>(step);
-    start_fronts<tangent>();
     evaluate_flexible<tangent>(step);
 
     Lanes lanes;
@@ -465,7 +464,7 @@ bool Articulated::inward(const Step& step) {
                     below.settle<true, statics>();
                     Eight A[6], B[6], unused;
                     below.put<true>(A, B, unused);
-                    add_to_front(fronts_[front_of_[parent]], A, statics ? A : B);
+                    add_to_front(started<true>(front_of_[parent]), A, statics ? A : B);
                 } else if (flags & branches) {
                     below.settle<true, statics>();
                     for (int r = 0; r < 6; ++r) {
@@ -485,7 +484,7 @@ bool Articulated::inward(const Step& step) {
                 const int parent = nodes_[i].parent;
                 if (flags_[parent] & fronted) {
                     below.settle<false, statics>();
-                    numbers_[fronts_[front_of_[parent]].right] += below.right;
+                    numbers_[started<false>(front_of_[parent]).right] += below.right;
                 } else if (flags & branches) {
                     below.settle<false, statics>();
                     summed_[parent].A[0] += below.right;

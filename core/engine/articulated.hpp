@@ -153,19 +153,45 @@ class Articulated {
             for (int r = 0; r < 6; ++r) B[r] = every(0.0);
         }
     };
-    struct Front {          // a node with ties
-        int node = 0, open = 0, own = 0, chunks = 0;  // rows passed on to the parent, rows eliminated here
-        std::vector<int> rows;                        // multiplier of each row, open rows first
-        // Indices in numbers_. A, B: six rows of P' and of its transpose, a vector each, with the columns of the multipliers behind
-        // it, `chunks` vectors. E: a row for each multiplier, in these columns only. right: right-hand side, of the twist in the
-        // vector and of the multipliers behind it; while the tangent is computed, that of the twist is in lane 6 of A. In statics
-        // `chunks` more vectors have the second right-hand side of the multipliers; that of the twist is in lane 7 of A.
-        std::size_t A = 0, B = 0, E = 0, right = 0, part = 0, upart = 0, X = 0, Y = 0, mask = 0;
-        std::size_t inverse = 0;                      // of the own block, in inverses_
-        int parent = -1;                              // front of the parent node, -1 if it has none
-        std::vector<int> place;                       // index of each open row in the parent's front
-        int shift = -1;                               // constant offset of these indices; -1: it is not constant
-        std::vector<std::pair<int, double>> coupled;  // row (index in the front) and coefficient of each coupling of the node's coordinate
+    struct Front {  // a node with ties: multipliers that its parent also has (open), and those that are eliminated here (own)
+        int node = 0, open = 0, own = 0, chunks = 0, own_chunks = 0;  // chunks: vectors of eight columns
+        std::vector<int> rows;   // multiplier of each row, open rows first
+        std::vector<int> lanes;  // column of each open row; those of one loop are together. Own rows have their own number.
+        // Indices in numbers_. A, B: six rows of P' and of its transpose, a vector each, with the columns of the open multipliers
+        // behind it, `chunks` vectors. E: a row for each open multiplier, in these columns only. right: right-hand side, of the
+        // twist in the vector and of the multipliers behind it; while the tangent is computed, that of the twist is in lane 6 of A.
+        // In statics `chunks` more vectors have the second right-hand side of the multipliers; that of the twist is in lane 7 of A.
+        std::size_t A = 0, B = 0, E = 0, right = 0, part = 0, upart = 0;
+        std::size_t coupled = 0;  // coefficients of the couplings of the node's coordinate, in the columns of the open multipliers
+        // The same of the own multipliers. own_A, own_B: their columns behind A and B; own_columns: those behind E; own_rows: their rows
+        // in the columns of E; D: in their own columns; own_right: their right-hand side, then the second one. inverse: a column of
+        // D^-1 after the other. step: their corrections.
+        std::size_t own_A = 0, own_B = 0, own_columns = 0, own_rows = 0, D = 0, own_right = 0, inverse = 0, X = 0, Y = 0, step = 0;
+        std::size_t rows_size = 0;  // of A ... own_right, which lie together
+        bool continued = false;     // has the rows of its only child and uses their memory
+        bool started = false;       // the memory of its rows holds them
+        // How open rows and columns are added to those of the parent's front: columns by masked vectors and by single numbers.
+        struct Place {
+            bool own;
+            int at;  // row, or first column of a vector
+        };
+        struct Run {
+            int chunk;
+            Place to;
+            bool all;  // the mask is not needed
+            Eight mask;
+        };
+        int parent = -1;                                 // the parent's front, -1 if it has none
+        std::vector<Place> place;                        // of each row
+        std::vector<Run> runs;
+        std::vector<std::pair<int, Place>> singles;      // column here and there
+        struct Source {  // of corrections of open multipliers, in the front that eliminates them
+            int chunk;
+            bool one;          // else a whole vector
+            std::size_t from;  // a number behind numbers_[0]
+            Eight mask;
+        };
+        std::vector<Source> sources;
     };
     struct BallNode {
         int node = 0, axis = 0;
@@ -201,7 +227,7 @@ class Articulated {
     struct FlexibleNode {
         int node = 0, index = 0, modes = 0, chunks = 0;  // index: in System::flexible
         int first = 0;                                   // of its amplitudes among those of all flexible bodies
-        int ties = 0, wide = 1;                          // open rows of the node's front, and vectors of a row of it
+        int ties = 0, wide = 1;                          // tie columns of the node's front, and vectors of a row of it
         FlexibleBody body;
         std::vector<Attachment> interfaces{};
         std::vector<double> eta{}, step{};               // present amplitudes, and their correction
@@ -254,7 +280,8 @@ class Articulated {
         Vec6 rest = Vec6::Zero(), applied = Vec6::Zero();  // in the last step
     };
     struct LoopEnd {
-        int loop = 0, side = 0, place = 0;   // index of its first row in the node's front
+        int loop = 0, side = 0;
+        Front::Place place{};  // of its first column in the node's front
     };
     struct Coupling {
         std::vector<int> nodes;
@@ -312,6 +339,10 @@ class Articulated {
     void add_ties(const Model& model);
     void lay_out_nodes();
     void lay_out_fronts();
+    std::vector<int> columns_of(const std::vector<int>& open) const;
+    Front::Place column_in(const Front& front, int row) const;
+    void place_in_parent(Front& front) const;
+    std::size_t lay_out_rows(std::size_t first);
     static int padded_chunks(int chunks);  // the next number of vectors for which there is compiled code
     void lay_out_couplings(int most_idle);
 
@@ -347,7 +378,7 @@ class Articulated {
     template <bool tangent>
     void add_bushing(Lanes& lanes, const Bushing& bushing, const Step& step) const;
     template <bool tangent>
-    void start_fronts();
+    Front& started(int front);  // has zero rows until something is added
     void add_to_front(Front& front, const Eight* A, const Eight* B);
     bool eliminate_own(Front& front);
     template <bool second, bool tangent>
@@ -364,6 +395,9 @@ class Articulated {
     bool eliminate_tied_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Front& front);
     // Without `correction`, for the second right-hand side: only the twist and the multipliers.
     void outward_general(int node, Eight& eta, std::vector<double>& tie_step, double* correction);
+    // Adds a node's front to that of its parent.
+    template <bool tangent>
+    void add_to_parent(const Front& front, Front& next);
     // flexible bodies
     void lay_out_flexible();
     template <bool tangent>
@@ -373,7 +407,7 @@ class Articulated {
     template <bool tangent>
     void add_interface(int node, const Eight& carried, const Front* front, const Eight* A, const Eight* B, const Eight* right);
     template <bool tangent>
-    bool eliminate_amplitudes(FlexibleNode& body, Eight* A, Eight* B, Eight* E, Eight* right);
+    bool eliminate_amplitudes(FlexibleNode& body, const Front* front, Eight* A, Eight* B, Eight* right);
     void add_interface_twist(int node, Eight& eta) const;
     void accept_flexible(const Step& step);
     void read_flexible(const System& system, const History& history);
@@ -497,8 +531,9 @@ class Articulated {
     std::vector<std::vector<LoopEnd>> ends_;   // per node
     std::vector<double> multiplier_, residual_, tie_step_, diagonal_, tie_kept_;
     std::vector<Eight> numbers_;
-    std::vector<double> inverses_, work_;
-    std::vector<Eight> own_rows_;       // of `eliminate_own`
+    std::size_t second_steps_ = 0;      // from the corrections of multipliers to those for the second right-hand side
+    std::vector<double> work_;
+    std::vector<Eight> scratch_;        // of `eliminate_own` and `eliminate_tied_ball`
     const ExactBody* exact_ = nullptr;  // while `factorise_exactly` works
     std::vector<Eight> carried_;        // wrench carried by each node, about origin_; of `factorise_exactly`
     bool redundant_ = false;  // some ties are redundant: pivots of the last factors are as small as the regularisation

@@ -184,7 +184,7 @@ bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Ve
             node.upart[k] += node.inverse(j, k) * load(u[j]);
         }
     }
-    own_rows_.assign(uparts, uparts + 3 * chunks);
+    scratch_.assign(uparts, uparts + 3 * chunks);
     for (int c = 0; c < chunks; ++c) {  // multiply by the inverse in place
         const Eight p[3] = {parts[c], parts[chunks + c], parts[2 * chunks + c]};
         const Eight q[3] = {uparts[c], uparts[chunks + c], uparts[2 * chunks + c]};
@@ -195,7 +195,7 @@ bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Ve
     }
     for (int k = 0; k < 3; ++k) {
         const Eight *part = parts + k * chunks, *upart = uparts + k * chunks;
-        const double* column = numbers(&own_rows_[k * chunks]);
+        const double* column = numbers(&scratch_[k * chunks]);
         for (int r = 0; r < 6; ++r) {
             A[r * wide] -= u[k][r] * node.part[k];
             B[r * wide] -= l[k][r] * node.upart[k];
@@ -205,7 +205,7 @@ bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Ve
             }
         }
         for (int r = 0; r < m; ++r)
-            for (int c = 0; c < chunks; ++c) E[r * chunks + c] -= column[r] * part[c];
+            for (int c = 0; c < chunks; ++c) E[r * chunks + c] -= column[front.lanes[r]] * part[c];
         for (int c = 0; c < chunks; ++c) right[1 + c] -= l[k][6] * upart[c];
     }
     return is_positive(K) && (node.shift_axis < 0 || eliminate_translations(step, node, A, wide));

@@ -125,16 +125,17 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
         if (flags_[i] & chained && (!inward_nodes || inward_nodes[i + 1])) right.add(chain);
         auto add_column = [&](const Number& by, const Vectors& from) {
             right.add(by, *from.six);
-            for (int k = 0; k < m; ++k) columns.tie[front->rows[k]] += by * from.ties[k];
+            for (int k = 0; k < m; ++k) columns.tie[front->rows[k]] += by * from.ties[front->lanes[k]];
         };
         if (own) {
             Number y[width * most_chunks];
-            const double* inverse = &inverses_[front->inverse];
+            const double* inverse = numbers(numbers_[front->inverse]);  // by columns
+            const int next = width * front->own_chunks;
             for (int a = 0; a < own; ++a) {
                 const Number& right_a = columns.tie[front->rows[m + a]];
                 add_column(-right_a, own_vectors(transposed, *front, a));
                 for (int b = 0; b < own; ++b) {
-                    const Number term = (transposed ? inverse[a * own + b] : inverse[b * own + a]) * right_a;
+                    const Number term = (transposed ? inverse[b * next + a] : inverse[a * next + b]) * right_a;
                     y[b] = a ? y[b] + term : term;
                 }
             }
@@ -174,7 +175,7 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
                 return y;
             };
             for (int r = 0; r < 6; ++r) right.add(-row(r), unit_eight(r));
-            for (int k = 0; k < m; ++k) columns.tie[front->rows[k]] -= row(6 + k);
+            for (int k = 0; k < m; ++k) columns.tie[front->rows[k]] -= row(6 + front->lanes[k]);
         } else if (flags_[i] & attached) {
             const FlexibleNode& body = flexible_at(i);
             const Attachment& interface = attachment_at(i);
@@ -194,7 +195,7 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
         twist = i == 0 ? Column{} : columns.twist[nodes_[i].parent];
         auto back_substitute = [&](const Number& rho, const Vectors& from) {
             Number y = rho + twist.product(*from.six);
-            for (int k = 0; k < m; ++k) y += from.ties[k] * columns.tie[front->rows[k]];
+            for (int k = 0; k < m; ++k) y += from.ties[front->lanes[k]] * columns.tie[front->rows[k]];
             return -y;
         };
         if (nodes_[i].size == 1) {

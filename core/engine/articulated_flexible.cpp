@@ -58,7 +58,7 @@ void Articulated::lay_out_flexible() {
     for (FlexibleNode& each : flexible_) {
         const int r = each.modes, chunks = each.chunks;
         const Front* front = front_of_[each.node] < 0 ? nullptr : &fronts_[front_of_[each.node]];
-        each.ties = front ? front->open : 0;
+        each.ties = front ? width * front->chunks : 0;
         each.wide = front ? 1 + front->chunks : 1;
         const Eight none = every(0.0);
         each.K.assign(r * chunks, none);
@@ -155,6 +155,7 @@ void Articulated::add_interface(int i, const Eight& carried, const Front* front,
         }
     }
     const int wide = front ? 1 + front->chunks : 1, ties = front ? front->open : 0;
+    const Front* above = ties ? &fronts_[front->parent] : nullptr;  // of the body, which eliminates no multipliers
     const double *a = reinterpret_cast<const double*>(A), *b = reinterpret_cast<const double*>(B);
     const int next = width * wide;  // from a row of A to the next one
     const Six W = {{every(carried[0]), every(carried[1]), every(carried[2])}, {every(carried[3]), every(carried[4]), every(carried[5])}};
@@ -175,9 +176,9 @@ void Articulated::add_interface(int i, const Eight& carried, const Front* front,
         }
         each.right[j] += combine(a + 6);
         for (int k = 0; k < ties; ++k) {
-            const int to = (6 + front->place[k]) * chunks + j;
-            each.U[to] += combine(b + width + k);
-            each.L[to] += combine(a + width + k);
+            const int to = (6 + above->lanes[front->place[k].at]) * chunks + j, column = width + front->lanes[k];
+            each.U[to] += combine(b + column);
+            each.L[to] += combine(a + column);
         }
     }
     for (int p = 0; p < r; ++p)
@@ -196,10 +197,10 @@ void Articulated::add_interface(int i, const Eight& carried, const Front* front,
 template void Articulated::add_interface<true>(int, const Eight&, const Front*, const Eight*, const Eight*, const Eight*);
 template void Articulated::add_interface<false>(int, const Eight&, const Front*, const Eight*, const Eight*, const Eight*);
 
-// Eliminates the amplitudes from the rows A of P', B of its transpose and E of the multipliers, and from the right-hand side R. False: a pivot is not
+// Eliminates the amplitudes from the rows A of P', B of its transpose and those of the multipliers, and from the right-hand side R. False: a pivot is not
 // positive.
 template <bool tangent>
-bool Articulated::eliminate_amplitudes(FlexibleNode& each, Eight* A, Eight* B, Eight* E, Eight* R) {
+bool Articulated::eliminate_amplitudes(FlexibleNode& each, const Front* front, Eight* A, Eight* B, Eight* R) {
     const int r = each.modes, chunks = each.chunks, row = width * chunks, wide = each.wide, ties = each.ties;
     if (!tangent) {
         double* x = numbers(each.right);
@@ -259,7 +260,7 @@ bool Articulated::eliminate_amplitudes(FlexibleNode& each, Eight* A, Eight* B, E
         }
     };
     for (int a = 0; a < 6; ++a) subtract(A + a * wide, a, 0, wide);
-    for (int k = 0; k < ties; ++k) subtract(E + k * (wide - 1), 6 + k, 1, wide - 1);
+    for (int k = 0; front && k < front->open; ++k) subtract(&numbers_[front->E + k * (wide - 1)], 6 + front->lanes[k], 1, wide - 1);
     for (int k = 0; k < ties; ++k)
         for (int p = 0; p < r; ++p) {
             const double by = U[(6 + k) * row + p];
@@ -271,8 +272,8 @@ bool Articulated::eliminate_amplitudes(FlexibleNode& each, Eight* A, Eight* B, E
         for (int c = 0; c < 6; ++c) numbers(B + a * wide)[c] = numbers(A + c * wide)[a];
     return regular;
 }
-template bool Articulated::eliminate_amplitudes<true>(FlexibleNode&, Eight*, Eight*, Eight*, Eight*);
-template bool Articulated::eliminate_amplitudes<false>(FlexibleNode&, Eight*, Eight*, Eight*, Eight*);
+template bool Articulated::eliminate_amplitudes<true>(FlexibleNode&, const Front*, Eight*, Eight*, Eight*);
+template bool Articulated::eliminate_amplitudes<false>(FlexibleNode&, const Front*, Eight*, Eight*, Eight*);
 
 void Articulated::add_interface_twist(int i, Eight& eta) const {
     const FlexibleNode& each = flexible_at(i);

@@ -53,7 +53,7 @@ double Articulated::tie_operations() const {
     double sum = 0;
     for (const Front& front : fronts_) {
         const double wide = 1 + front.chunks, top = 12 * wide, rows = front.open * front.chunks, t = front.own;
-        sum += width * (nodes_[front.node].size * (2 * top + rows) + t * (2 * t * wide + top + rows));
+        sum += width * (nodes_[front.node].size * (2 * top + rows) + t * (2 * t * (wide + front.own_chunks) + top + rows));
     }
     return sum;
 }
@@ -61,39 +61,67 @@ double Articulated::tie_operations() const {
 // Eliminates the multipliers of the ties whose common ancestor this node is. With D the block of E of these multipliers, X = D^-1 (their rows) and
 // Y = D^-T (their columns, transposed): A -= (their columns) X, B -= (their rows, transposed) Y.
 bool Articulated::eliminate_own(Front& front) {
-    const int m = front.open, t = front.own, chunks = front.chunks, wide = 1 + chunks;
+    const int m = front.open, t = front.own, chunks = front.chunks, own_chunks = front.own_chunks, wide = 1 + chunks, next = width * own_chunks;
     Eight *A = &numbers_[front.A], *B = symmetric_ ? A : &numbers_[front.B], *E = &numbers_[front.E], *right = &numbers_[front.right];
+    Eight *own_A = &numbers_[front.own_A], *own_B = symmetric_ ? own_A : &numbers_[front.own_B], *own_columns = &numbers_[front.own_columns];
+    Eight *own_rows = &numbers_[front.own_rows], *own_right = &numbers_[front.own_right];
     Eight *X = &numbers_[front.X], *Y = &numbers_[front.Y];
-    double* inverse = &inverses_[front.inverse];
-    work_.resize(std::max<std::size_t>(work_.size(), static_cast<std::size_t>(t) * t));
-    for (int a = 0; a < t; ++a)
-        for (int b = 0; b < t; ++b) work_[a * t + b] = numbers(E + (m + a) * chunks)[m + b];
-    if (count_inertia_ && negative_ > 0) negative_ -= positive_pivots(work_, t);
+    double *D = numbers(&numbers_[front.D]), *inverse = numbers(&numbers_[front.inverse]);  // by columns
+    if (count_inertia_ && negative_ > 0) negative_ -= positive_pivots(D, t, next);
     if (exact_) {
         double floor = 1 / soft_scale_;
         for (int a = 0; a < t; ++a)
-            if (diagonal_[front.rows[m + a]] == 0) floor = std::max(floor, std::abs(work_[a * (t + 1)]));
-        if (!invert_independent(work_.data(), t, inverse, 1e-12 * floor)) return false;
-    } else if (t <= width)
-        invert_small(work_.data(), t, inverse);
-    else
-        invert(work_.data(), t, inverse);
+            if (diagonal_[front.rows[m + a]] == 0) floor = std::max(floor, std::abs(D[a * (next + 1)]));
+        if (!invert_independent(D, t, next, inverse, 1e-12 * floor)) return false;
+    } else if (t == 1) {
+        inverse[0] = 1 / D[0];
+    } else if (t <= width) {
+        invert_small(&numbers_[front.D], t, &numbers_[front.inverse], work_);
+    } else {
+        invert(D, t, next, inverse, work_);
+    }
     const double soft = regularised / soft_scale_;
-    for (int a = 0; a < t; ++a) redundant_ = redundant_ || std::abs(inverse[a * (t + 1)]) * soft > 1e-4;
+    for (int a = 0; a < t; ++a) redundant_ = redundant_ || std::abs(inverse[a * (next + 1)]) * soft > 1e-4;
 
-    // their rows, with the right-hand side in lane 6, and their columns
-    own_rows_.assign(2 * t * wide, every(0.0));
-    Eight *rows = own_rows_.data(), *columns = rows + t * wide;
-    for (int b = 0; b < t; ++b) {
-        double *row = numbers(rows + b * wide), *column = numbers(columns + b * wide);
-        for (int r = 0; r < 6; ++r) {
-            row[r] = lane(B + r * wide, m + b);
-            column[r] = lane(A + r * wide, m + b);
+    // their rows, with the right-hand sides in lanes 6 and 7, and their columns; a vector of multipliers at a time
+    scratch_.resize(std::max<std::size_t>(scratch_.size(), 2 * next * wide));
+    Eight *rows = scratch_.data(), *columns = rows + next * wide;
+    if (t == 1) {  // one coupling: its numbers are the first lanes
+        auto first = [](const Eight& of) { return *numbers(of); };
+        rows[0] = Eight{first(own_B[0]), first(own_B[1]), first(own_B[2]), first(own_B[3]), first(own_B[4]), first(own_B[5]), first(own_right[0]),
+                   symmetric_ ? first(own_right[1]) : 0};
+        columns[0] = Eight{first(own_A[0]), first(own_A[1]), first(own_A[2]), first(own_A[3]), first(own_A[4]), first(own_A[5]), 0, 0};
+        for (int c = 0; c < chunks; ++c) {
+            rows[1 + c] = own_rows[c];
+            alignas(64) double column[width] = {};
+            for (int k = 0; k < m; ++k)
+                if (front.lanes[k] / width == c) column[front.lanes[k] % width] = first(own_columns[k]);
+            columns[1 + c] = load(column);
         }
-        row[6] = lane(right, m + b);
-        if (symmetric_) row[7] = numbers(right + wide)[m + b];
-        std::copy_n(E + (m + b) * chunks, chunks, rows + b * wide + 1);
-        for (int r = 0; r < m && !symmetric_; ++r) column[width + r] = numbers(E + r * chunks)[m + b];
+    }
+    for (int q = 0; t > 1 && q < own_chunks; ++q) {
+        Eight row[width], column[width];
+        for (int r = 0; r < 6; ++r) {
+            row[r] = own_B[r * own_chunks + q];
+            column[r] = own_A[r * own_chunks + q];
+        }
+        row[6] = own_right[q];
+        row[7] = symmetric_ ? own_right[own_chunks + q] : every(0.0);
+        column[6] = column[7] = every(0.0);
+        transpose(row);
+        transpose(column);
+        for (int b = 0; b < width; ++b) {
+            rows[(width * q + b) * wide] = row[b];
+            columns[(width * q + b) * wide] = column[b];
+        }
+        for (int c = 0, k = 0; c < chunks; ++c) {
+            for (int b = 0; b < std::min(width, t - width * q); ++b) rows[(width * q + b) * wide + 1 + c] = own_rows[(width * q + b) * chunks + c];
+            if (symmetric_) continue;
+            for (int r = 0; r < width; ++r) column[r] = every(0.0);
+            for (; k < m && front.lanes[k] < width * (c + 1); ++k) column[front.lanes[k] - width * c] = own_columns[k * own_chunks + q];
+            transpose(column);
+            for (int b = 0; b < width; ++b) columns[(width * q + b) * wide + 1 + c] = column[b];
+        }
     }
     with_width(wide, [&](auto constant) {
         constexpr int w = constant();
@@ -102,36 +130,22 @@ bool Articulated::eliminate_own(Front& front) {
             for (int c = 0; c < w; ++c) x[c] = y[c] = every(0.0);
             for (int b = 0; b < t; ++b)
                 for (int c = 0; c < w; ++c) {
-                    x[c] += inverse[a * t + b] * rows[b * w + c];
-                    if (!symmetric_) y[c] += inverse[b * t + a] * columns[b * w + c];
+                    x[c] += inverse[b * next + a] * rows[b * w + c];
+                    if (!symmetric_) y[c] += inverse[a * next + b] * columns[b * w + c];
                 }
             for (int c = 0; c < w; ++c) {
                 X[a * w + c] = x[c];
                 Y[a * w + c] = symmetric_ ? x[c] : y[c];
             }
         }
-        const Eight* mask = &numbers_[front.mask];
-        auto leave_open = [&](Eight* row) {  // columns of eliminated multipliers become zero
-            for (int c = 0; c < w - 1; ++c) row[c] *= mask[c];
-        };
         for (int r = 0; r < 6; ++r) {
-            subtract_rows<w>(A + r * w, &lane(A + r * w, m), X, w, t);
-            leave_open(A + r * w + 1);
-            if (symmetric_) continue;
-            subtract_rows<w>(B + r * w, &lane(B + r * w, m), Y, w, t);
-            leave_open(B + r * w + 1);
+            subtract_rows<w>(A + r * w, numbers(own_A + r * own_chunks), X, w, t);
+            if (!symmetric_) subtract_rows<w>(B + r * w, numbers(own_B + r * own_chunks), Y, w, t);
         }
         if constexpr (w > 1) {
-            for (int r = 0; r < m; ++r) {
-                Eight* row = E + r * (w - 1);
-                subtract_rows<w - 1>(row, numbers(row) + m, X + 1, w, t);
-                leave_open(row);
-            }
-            for (Eight* each : {right + 1, right + w}) {
-                subtract_rows<w - 1>(each, numbers(each) + m, Y + 1, w, t);
-                leave_open(each);
-                if (!symmetric_) break;
-            }
+            for (int r = 0; r < m; ++r) subtract_rows<w - 1>(E + r * (w - 1), numbers(own_columns + r * own_chunks), X + 1, w, t);
+            subtract_rows<w - 1>(right + 1, numbers(own_right), Y + 1, w, t);
+            if (symmetric_) subtract_rows<w - 1>(right + w, numbers(own_right + own_chunks), Y + 1, w, t);
         }
     });
     return true;
@@ -139,45 +153,49 @@ bool Articulated::eliminate_own(Front& front) {
 
 namespace {
 
-// A -= u l^T / d and B -= l u^T / d, E -= u l^T / d and right -= rho u / d in the columns of the m open multipliers. `part` and `upart` hold l, with
-// rho in lane 6 (and in lane 7 for the second right-hand side), and u, and become l / d and u / d.
+struct Rows {  // of a front, as in Front
+    Eight *A, *B, *E, *right, *part, *upart;
+    const Eight* coupled;  // coefficients of the couplings of the node's coordinate, in the columns of the open multipliers
+};
+
+// Eliminates the coordinate with the screw s:
+//     l = A^T s + half, u = B^T s + half, d = s.u + slope,  A -= u l^T / d, B -= l u^T / d,
+// and in the columns of the open multipliers E -= u l^T / d, right -= rho u / d. `part` and `upart` become l / d and u / d, with rho / d in lane 6
+// (and in lane 7 for the second right-hand side). Returns d. With `locked` nothing is eliminated, and they become l and u.
 template <int wide, bool symmetric>
-void eliminate_column(Eight* A, Eight* B, Eight* E, Eight* right, Eight* part, Eight* upart, int m, double inverse) {
-    Eight l[wide], u[wide];
+double eliminate_coordinate(const Rows& of, const double* s, const Eight& half, double slope, bool locked, const std::vector<int>& lanes) {
+    Eight *A = of.A, *B = of.B, l[wide], u[wide];
     for (int c = 0; c < wide; ++c) {
-        l[c] = inverse * part[c];
-        u[c] = inverse * upart[c];
+        auto product = [&](const Eight* M) {
+            const Eight low = (s[0] * M[c] + s[1] * M[wide + c]) + s[2] * M[2 * wide + c];
+            const Eight high = (s[3] * M[3 * wide + c] + s[4] * M[4 * wide + c]) + s[5] * M[5 * wide + c];
+            return (low + high) + (c ? of.coupled[c - 1] : half);
+        };
+        l[c] = product(A);
+        u[c] = symmetric ? l[c] : product(B);
     }
-    const double *lv = numbers(part), *uv = numbers(upart);
+    const double d = sum(load(s) * u[0]) + slope, inverse = locked ? 1 : 1 / d;
+    alignas(64) double uv[width * wide], lv[width];
+    for (int c = 0; c < wide; ++c) store(uv + width * c, u[c]);
+    store(lv, l[0]);
+    for (int c = 0; c < wide; ++c) {
+        of.part[c] = l[c] = inverse * l[c];
+        of.upart[c] = u[c] = inverse * u[c];
+    }
+    if (locked) return d;
     for (int r = 0; r < 6; ++r)
         for (int c = 0; c < wide; ++c) {
             A[r * wide + c] -= uv[r] * l[c];
             if (!symmetric) B[r * wide + c] -= lv[r] * u[c];
         }
-    for (int r = 0; r < m; ++r)
-        for (int c = 1; c < wide; ++c) E[r * (wide - 1) + c - 1] -= uv[width + r] * l[c];
+    Eight* E = of.E;
+    for (int lane : lanes)
+        for (int c = 1; c < wide; ++c) *E++ -= uv[width + lane] * l[c];
     for (int c = 1; c < wide; ++c) {
-        right[c] -= lv[6] * u[c];
-        if (symmetric) right[wide - 1 + c] -= lv[7] * u[c];
+        of.right[c] -= lv[6] * u[c];
+        if (symmetric) of.right[wide - 1 + c] -= lv[7] * u[c];
     }
-    for (int c = 0; c < wide; ++c) {
-        part[c] = l[c];
-        upart[c] = u[c];
-    }
-}
-
-// part = A^T s, upart = B^T s over the six rows, `half` added to both
-template <int wide, bool symmetric>
-void combine_rows(const Eight* A, const Eight* B, const double* s, const Eight& half, Eight* part, Eight* upart) {
-    for (int c = 0; c < wide; ++c) {
-        Eight l = c ? every(0.0) : half, u = l;
-        for (int k = 0; k < 6; ++k) {
-            l += s[k] * A[k * wide + c];
-            if (!symmetric) u += s[k] * B[k * wide + c];
-        }
-        part[c] = l;
-        upart[c] = symmetric ? l : u;
-    }
+    return d;
 }
 
 }  // namespace
@@ -189,8 +207,9 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     const int l = i % width;
     const unsigned char flags = flags_[i];
     const Eight none = every(0.0);
-    Front* front = flags & fronted ? &fronts_[front_of_[i]] : nullptr;
-    const int wide = front ? 1 + front->chunks : 1, m = front ? front->open : 0;
+    Front* front = flags & fronted ? &started<tangent>(front_of_[i]) : nullptr;
+    if (front) front->started = false;  // its memory is free after this function
+    const int wide = front ? 1 + front->chunks : 1;
     Eight *FA = front ? &numbers_[front->A] : A, *FB = front ? &numbers_[front->B] : B;
     Eight *E = front ? &numbers_[front->E] : nullptr, *R = front ? &numbers_[front->right] : &right;
     const int size = nodes_[i].size;
@@ -220,22 +239,23 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     } else {
         R[0] -= load(lanes.wrench[l]);
         if (front && front->own) {
-            const int t = front->own;
-            double* inverse = &inverses_[front->inverse];
-            Eight *X = &numbers_[front->X], *Y = &numbers_[front->Y];
-            work_.resize(t);
-            for (int a = 0; a < t; ++a) work_[a] = lane(R, m + a);
-            for (int a = 0; a < t; ++a) {
-                double y = 0;
-                for (int b = 0; b < t; ++b) y += inverse[a * t + b] * work_[b];
-                X[a * wide][6] = y;
-                for (int c = 0; c < wide; ++c) R[c] -= work_[a] * Y[a * wide + c];
+            const int t = front->own, own_chunks = front->own_chunks;
+            const Eight *inverse = &numbers_[front->inverse], *Y = &numbers_[front->Y];
+            const double* rho = numbers(&numbers_[front->own_right]);
+            for (int q = 0; q < own_chunks; ++q) {
+                Eight y = every(0.0);
+                for (int b = 0; b < t; ++b) y += rho[b] * inverse[b * own_chunks + q];
+                alignas(64) double of[width];
+                store(of, y);
+                Eight* X = &numbers_[front->X + width * q * wide];
+                for (int a = 0; a < std::min(width, t - width * q); ++a) X[a * wide][6] = of[a];
             }
-            for (int c = 1; c < wide; ++c) R[c] *= numbers_[front->mask + c - 1];
+            for (int a = 0; a < t; ++a)
+                for (int c = 0; c < wide; ++c) R[c] -= rho[a] * Y[a * wide + c];
         }
     }
 
-    if (flags & flexes) regular = eliminate_amplitudes<tangent>(flexible_[flexible_of_[i]], FA, FB, E, R) && regular;
+    if (flags & flexes) regular = eliminate_amplitudes<tangent>(flexible_[flexible_of_[i]], front, FA, FB, R) && regular;
     if (flags & attached) add_interface<tangent>(i, carried, front, FA, FB, R);
 
     // coordinates
@@ -247,32 +267,25 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         if (tangent) {
             const double* sv = lanes.screw[l];
             const Eight half = load(lanes.half[l]);
-            with_width(wide, [&](auto w) {
-                symmetric_ ? combine_rows<w(), true>(FA, FB, sv, half, part, upart) : combine_rows<w(), false>(FA, FB, sv, half, part, upart);
-            });
-            for (const auto& [place, coefficient] : front->coupled) {
-                lane(part, place) += coefficient;
-                lane(upart, place) += coefficient;
-            }
-            const double d = sum(screw * upart[0]) + slope + unresisted_stiffness * soft_scale_ * unresisted_[i];
             const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
+            const double stiffness = slope + unresisted_stiffness * soft_scale_ * unresisted_[i];
+            const Rows rows = {FA, FB, E, R, part, upart, &numbers_[front->coupled]};
+            double d = 0;
+            with_width(wide, [&](auto w) {
+                d = symmetric_ ? eliminate_coordinate<w(), true>(rows, sv, half, stiffness, locked, front->lanes)
+                               : eliminate_coordinate<w(), false>(rows, sv, half, stiffness, locked, front->lanes);
+            });
             if (!(d > 0)) {
                 regular = false;
                 negative_ += !locked;
             }
+            out.inverse = locked ? 0 : 1 / d;
             if (locked) {
                 const double by = correction_[i];
                 for (int r = 0; r < 6; ++r) FA[r * wide][6] += upart[0][r] * by;
                 for (int c = 1; c < wide; ++c) R[c] += by * upart[c];
                 if (!exact_) std::fill_n(upart, wide, none);
-                out.inverse = 0;
                 out.diagonal = d;
-            } else {
-                out.inverse = 1 / d;
-                with_width(wide, [&](auto w) {
-                    symmetric_ ? eliminate_column<w(), true>(FA, FB, E, R, part, upart, m, out.inverse)
-                               : eliminate_column<w(), false>(FA, FB, E, R, part, upart, m, out.inverse);
-                });
             }
         } else {
             const double rho = torque + sum(screw * R[0]);
@@ -293,33 +306,17 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     if (flags & rooted) return regular;
     const int parent = nodes_[i].parent;
     if (flags_[parent] & fronted) {
-        Front& next = fronts_[front_of_[parent]];
-        const int next_wide = 1 + next.chunks;
-        if (front && next.A == front->A) return regular;  // the parent uses the same memory
-        for (int k = 0; k < m; ++k) {
-            lane(&numbers_[next.right], front->place[k]) += lane(R, k);
-            if (symmetric_) numbers(&numbers_[next.right + next_wide])[front->place[k]] += numbers(R + wide)[k];
-        }
-        if (!tangent) {
-            numbers_[next.right] += R[0];
+        if (fronts_[front_of_[parent]].continued) {
+            fronts_[front_of_[parent]].started = true;
             return regular;
         }
-        auto add_open = [&](double* to, const Eight* from) {  // the columns of the open multipliers; padding may be written behind the row
-            if (front && front->shift >= 0)
-                for (int c = 0; c < (m + width - 1) / width; ++c) Lanes::add(to + front->shift + width * c, from[c]);
-            else
-                for (int k = 0; k < m; ++k) to[front->place[k]] += numbers(from[k / width])[k % width];
-        };
-        for (int r = 0; r < 6; ++r) {
-            Eight *a = &numbers_[next.A + r * next_wide], *b = &numbers_[next.B + r * next_wide];
-            a[0] += FA[r * wide];
-            add_open(&lane(a, 0), FA + r * wide + 1);
-            if (symmetric_) continue;
-            b[0] += FB[r * wide];
-            add_open(&lane(b, 0), FB + r * wide + 1);
+        Front& next = started<tangent>(front_of_[parent]);
+        numbers_[next.right] += R[0];
+        for (int r = 0; tangent && r < 6; ++r) {
+            numbers_[next.A + r * (1 + next.chunks)] += FA[r * wide];
+            if (!symmetric_) numbers_[next.B + r * (1 + next.chunks)] += FB[r * wide];
         }
-        for (int k = 0; k < m; ++k)
-            add_open(numbers(&numbers_[next.E + front->place[k] * next.chunks]), E + k * (wide - 1));
+        if (front) add_to_parent<tangent>(*front, next);
     } else if (tangent) {
         if (flags & branches) {
             for (int r = 0; r < 6; ++r) {
@@ -344,22 +341,52 @@ template bool Articulated::eliminate_general<false, false>(const Step&, int, Lan
 template bool Articulated::eliminate_general<true, true>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
 template bool Articulated::eliminate_general<true, false>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
 
+// The columns and rows of the open multipliers; those of the twist are added by the caller.
+template <bool tangent>
+void Articulated::add_to_parent(const Front& front, Front& next) {
+    const int chunks = front.chunks, wide = 1 + chunks, next_wide = 1 + next.chunks;
+    Eight* all = numbers_.data();
+    // `add(to, from)` adds columns of one row: to the parent's open or own columns, by whole vectors or by single numbers
+    auto add_rows = [&](bool own, auto add) {
+        add(all + (own ? next.own_right : next.right + 1), all + front.right + 1);
+        if (symmetric_) add(all + (own ? next.own_right + next.own_chunks : next.right + next_wide), all + front.right + wide);
+        if (!tangent) return;
+        const int row = own ? next.own_chunks : next_wide, next_row = own ? next.own_chunks : next.chunks;
+        Eight *A = all + (own ? next.own_A : next.A + 1), *B = all + (own ? next.own_B : next.B + 1);
+        for (int r = 0; r < 6; ++r) add(A + r * row, all + front.A + r * wide + 1);
+        for (int r = 0; r < 6 && !symmetric_; ++r) add(B + r * row, all + front.B + r * wide + 1);
+        Eight *open_rows = all + (own ? next.own_columns : next.E), *own_rows = all + (own ? next.D : next.own_rows);
+        for (int k = 0; k < front.open; ++k) add((front.place[k].own ? own_rows : open_rows) + front.place[k].at * next_row, all + front.E + k * chunks);
+    };
+    for (const Front::Run& run : front.runs) {  // zeros may be added beside the row
+        const int chunk = run.chunk, at = run.to.at;
+        if (run.all) add_rows(run.to.own, [&](Eight* to, const Eight* from) { Lanes::add(numbers(to) + at, from[chunk]); });
+        else add_rows(run.to.own, [&, mask = run.mask](Eight* to, const Eight* from) { Lanes::add(numbers(to) + at, mask * from[chunk]); });
+    }
+    for (const auto& [column, to] : front.singles)
+        add_rows(to.own, [&, column = column, at = to.at](Eight* to, const Eight* from) { numbers(to)[at] += numbers(*from)[column]; });
+}
+template void Articulated::add_to_parent<true>(const Front&, Front&);
+template void Articulated::add_to_parent<false>(const Front&, Front&);
+
 void Articulated::outward_general(int i, Eight& eta, std::vector<double>& tie_step, double* correction) {
     Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
     const int wide = front ? 1 + front->chunks : 1;
-    alignas(64) double open[width * most_chunks];
-    std::fill_n(open, width * (wide - 1), 0.0);
+    const double* steps = numbers(numbers_) + (correction ? 0 : second_steps_);
+    Eight open[most_chunks];
+    std::fill_n(open, wide - 1, every(0.0));
     if (front)
-        for (int k = 0; k < front->open; ++k) open[k] = tie_step[front->rows[k]];
+        for (const Front::Source& each : front->sources)
+            open[each.chunk] = choose(each.mask > every(0.0), each.one ? every(steps[each.from]) : load(steps + each.from), open[each.chunk]);
     auto response = [&](const Eight& first, const Eight* chunks) {
         Eight y = first * eta;
-        for (int c = 0; c < wide - 1; ++c) y += chunks[c] * load(open + 8 * c);
-        return sum(y);
+        for (int c = 0; c < wide - 1; ++c) y += chunks[c] * open[c];
+        return y;
     };
     if (nodes_[i].size == 1) {
         const Eliminated& out = eliminated_[i];
         const Eight* part = &numbers_[front->part];
-        const double turn = response(part[0], part + 1);
+        const double turn = sum(response(part[0], part + 1));
         if (!correction) {
             if (out.inverse != 0) eta -= turn * out.screw;
         } else {
@@ -373,19 +400,23 @@ void Articulated::outward_general(int i, Eight& eta, std::vector<double>& tie_st
         BallNode& node = balls_[ball_of_[i]];
         for (int k = 0; node.shift_axis >= 0 && k < 3; ++k) eta[k] += node.shift[k];
         for (int k = 0; k < 3; ++k)
-            node.step[k] = -response(node.part[k], front ? &numbers_[node.parts + k * (wide - 1)] : nullptr);
+            node.step[k] = -sum(response(node.part[k], front ? &numbers_[node.parts + k * (wide - 1)] : nullptr));
         for (int k = 0; k < 3; ++k) eta += node.step[k] * node.screw[k];
     } else if (flags_[i] & flexes) {
         FlexibleNode& each = flexible_[flexible_of_[i]];
-        for (int p = 0; p < each.modes; ++p) each.step[p] = -response(each.part[p * wide], &each.part[p * wide] + 1);
+        for (int p = 0; p < each.modes; ++p) each.step[p] = -sum(response(each.part[p * wide], &each.part[p * wide] + 1));
     } else if (flags_[i] & attached) {
         add_interface_twist(i, eta);
     }
-    if (front)
-        for (int a = 0; a < front->own; ++a) {
-            const Eight* x = &numbers_[front->X + a * wide];
-            tie_step[front->rows[front->open + a]] = -response(x[0], x + 1);
-        }
+    for (int q = 0; front && q < front->own_chunks; ++q) {
+        const Eight* X = &numbers_[front->X + width * q * wide];
+        Eight y[width];
+        for (int a = 0; a < width; ++a) y[a] = response(X[a * wide], X + a * wide + 1);
+        transpose(y);
+        const Eight step = -(((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7])));
+        numbers_[front->step + q + (correction ? 0 : second_steps_ / width)] = step;
+        for (int a = 0; a < std::min(width, front->own - width * q); ++a) tie_step[front->rows[front->open + width * q + a]] = step[a];
+    }
 }
 
 }  // namespace supple

@@ -1,6 +1,9 @@
 // Constants of the nodes eight abreast, places of the tie multipliers in the fronts, and inputs that change between steps.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
+#include <tuple>
 
 #include "engine/articulated.hpp"
 
@@ -140,7 +143,7 @@ void Articulated::lay_out_fronts() {
 
     fronts_.clear();
     front_of_.assign(n, -1);
-    std::size_t size = 0, inverse_size = 0;
+    std::size_t size = 0;
     auto place = [&](std::size_t count) {
         const std::size_t at = size;
         size += count;
@@ -150,63 +153,42 @@ void Articulated::lay_out_fronts() {
         if (open[i].empty() && own[i].empty()) continue;
         Front front;
         front.node = i;
-        front.open = static_cast<int>(open[i].size());
-        front.own = static_cast<int>(own[i].size());
+        const int m = front.open = static_cast<int>(open[i].size()), t = front.own = static_cast<int>(own[i].size());
         front.rows = open[i];
         front.rows.insert(front.rows.end(), own[i].begin(), own[i].end());
-        const int k = front.open + front.own;
-        front.chunks = padded_chunks((k + width - 1) / width);
-        const std::size_t wide = 1 + front.chunks;
-        if (front.chunks > most_chunks) uncovered_ = "too many loops around one body";
-        front.A = place(6 * wide);
-        front.B = place(6 * wide);
-        front.E = place(k * front.chunks);
+        front.lanes = columns_of(open[i]);
+        front.chunks = m == 0 ? 0 : padded_chunks(front.lanes.back() / width + 1);
+        front.own_chunks = (t + width - 1) / width;
+        if (front.chunks + front.own_chunks > most_chunks) uncovered_ = "too many loops around one body";
+        const std::size_t own_chunks = front.own_chunks, wide = 1 + front.chunks;
+        front.inverse = place(t * own_chunks);
         front.part = place(wide);
         front.upart = place(wide);
-        front.X = place(front.own * wide);
-        front.Y = place(front.own * wide);
-        front.right = place(wide + front.chunks);
-        front.mask = place(front.chunks);
-        front.inverse = inverse_size;
-        inverse_size += static_cast<std::size_t>(front.own) * front.own;
+        front.coupled = place(front.chunks);
+        front.X = place(width * own_chunks * wide);
+        front.Y = place(width * own_chunks * wide);
         front_of_[i] = static_cast<int>(fronts_.size());
         fronts_.push_back(front);
     }
-    std::vector<int> continued;  // fronts with the same rows as their only child: they use its memory
+    const std::size_t first_step = size;
+    for (Front& front : fronts_) front.step = place(front.own_chunks);
+    second_steps_ = width * place(size - first_step) - width * first_step;
+    std::vector<std::pair<std::size_t, double>> coefficients;  // of couplings
     for (Front& front : fronts_) {
-        const int parent = nodes_[front.node].parent;
         if (front.open > 0) {
-            front.parent = front_of_[parent];
-            const Front& next = fronts_[front.parent];
-            for (int k = 0; k < front.open; ++k)
-                front.place.push_back(static_cast<int>(
-                    std::find(next.rows.begin(), next.rows.end(), front.rows[k]) - next.rows.begin()));
-            front.shift = front.place[0];
-            for (int k = 0; k < front.open; ++k)
-                if (front.place[k] != front.shift + k) front.shift = -1;
+            front.parent = front_of_[nodes_[front.node].parent];
+            place_in_parent(front);
         }
         const int k = front_of_[front.node];
         const bool alone = front.node + 1 < n && nodes_[front.node + 1].parent == front.node && front_of_[front.node + 1] == k + 1 &&
                            std::count_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.parent == front.node; }) == 1;
-        if (alone && front.own == 0 && flexible_of_[front.node] < 0 && fronts_[k + 1].chunks == front.chunks &&
-            std::equal(front.rows.begin(), front.rows.end(), fronts_[k + 1].rows.begin(), fronts_[k + 1].rows.begin() + fronts_[k + 1].open))
-            continued.push_back(k);
-        for (LoopEnd& end : ends_[front.node])
-            end.place = static_cast<int>(
-                std::find(front.rows.begin(), front.rows.end(), loops_[end.loop].first) - front.rows.begin());
+        front.continued = alone && front.own == 0 && flexible_of_[front.node] < 0 && fronts_[k + 1].open == front.open &&
+                          std::equal(front.rows.begin(), front.rows.end(), fronts_[k + 1].rows.begin());
+        for (LoopEnd& end : ends_[front.node]) end.place = column_in(front, loops_[end.loop].first);
         for (const Coupling& coupling : couplings_)
             for (std::size_t q = 0; q < coupling.nodes.size(); ++q)
                 if (coupling.idle >= 0 && coupling.nodes[q] == front.node)
-                    front.coupled.emplace_back(
-                        static_cast<int>(std::find(front.rows.begin(), front.rows.end(), coupling.row) - front.rows.begin()),
-                        coupling.coefficients[q]);
-    }
-    for (std::size_t i = continued.size(); i-- > 0;) {
-        Front &front = fronts_[continued[i]], &child = fronts_[continued[i] + 1];
-        front.A = child.A;
-        front.B = child.B;
-        front.E = child.E;
-        front.right = child.right;
+                    coefficients.emplace_back(width * front.coupled + column_in(front, coupling.row).at, coupling.coefficients[q]);
     }
     lay_out_flexible();
     for (BallNode& node : balls_) {
@@ -214,15 +196,128 @@ void Articulated::lay_out_fronts() {
         node.parts = place(3 * chunks);
         node.uparts = place(3 * chunks);
     }
-    numbers_.assign(size + 1, Eight{});  // one more vector: padding of the last row of a child may be written behind the parent's
-    inverses_.assign(inverse_size, 0.0);
-    for (Front& front : fronts_)
-        for (int k = 0; k < front.open; ++k) numbers_[front.mask + k / width][k % width] = 1;
+    numbers_.assign(size + lay_out_rows(size) + 1, Eight{});  // one more vector: a row that is added may reach behind the last one
+    for (const auto& [at, coefficient] : coefficients) reinterpret_cast<double*>(numbers_.data())[at] += coefficient;
     for (int i = 0; i < n; ++i) flags_[i] = static_cast<unsigned char>(front_of_[i] >= 0 ? flags_[i] | fronted : flags_[i] & ~fronted);
     int first = 0;
     while (first < grounded_ && !(flags_[first] & fronted)) ++first;
     first_block_ = std::min(first, n - 1) / width;
     std::fill(tie_step_.begin(), tie_step_.end(), 0.0);
+}
+
+// Columns of open rows. Those of a loop are in one vector where that takes no more vectors: then whole vectors are added to the parent's.
+std::vector<int> Articulated::columns_of(const std::vector<int>& open) const {
+    std::vector<int> lanes, packed(open.size());
+    std::iota(packed.begin(), packed.end(), 0);
+    auto rows_together = [&](int row) {
+        for (const Loop& loop : loops_)
+            if (loop.first == row) return loop.rows;
+        return 1;
+    };
+    int next = 0;
+    for (std::size_t k = 0; k < open.size();) {
+        const int rows = rows_together(open[k]);
+        if (next / width != (next + rows - 1) / width) next += width - next % width;
+        for (int r = 0; r < rows; ++r, ++k) lanes.push_back(next++);
+    }
+    return open.empty() || lanes.back() / width > packed.back() / width ? packed : lanes;
+}
+
+Articulated::Front::Place Articulated::column_in(const Front& front, int row) const {
+    const int at = static_cast<int>(std::find(front.rows.begin(), front.rows.end(), row) - front.rows.begin());
+    return at < front.open ? Front::Place{false, front.lanes[at]} : Front::Place{true, at - front.open};
+}
+
+void Articulated::place_in_parent(Front& front) const {
+    const Front& next = fronts_[front.parent];
+    for (int k = 0; k < front.open; ++k) {
+        const int at = static_cast<int>(std::find(next.rows.begin(), next.rows.end(), front.rows[k]) - next.rows.begin());
+        front.place.push_back({at >= next.open, at < next.open ? at : at - next.open});
+    }
+    for (int k = 0; k < front.open;) {  // columns with a constant offset within a vector
+        const int lane = front.lanes[k], chunk = lane / width, first = width * chunk;
+        const Front::Place to = column_in(next, front.rows[k]);
+        int count = 0;
+        Eight mask = every(0.0);
+        for (; k < front.open && front.lanes[k] == lane + count && (lane + count) / width == chunk; ++k, ++count) {
+            const Front::Place each = column_in(next, front.rows[k]);
+            if (each.own != to.own || each.at != to.at + count) break;
+            mask[lane + count - first] = 1;
+        }
+        const bool all = std::count_if(front.lanes.begin(), front.lanes.end(), [&](int other) { return other / width == chunk; }) == count;
+        if (count > 1) front.runs.push_back({chunk, {to.own, to.at - (lane - first)}, all, mask});
+        else front.singles.push_back({lane, to});
+    }
+    auto source = [&](int k) {  // the correction of an open row is with the ancestor that eliminates it
+        int above = front.parent;
+        Front::Place at = column_in(fronts_[above], front.rows[k]);
+        while (!at.own) {
+            above = front_of_[nodes_[fronts_[above].node].parent];
+            at = column_in(fronts_[above], front.rows[k]);
+        }
+        return width * fronts_[above].step + at.at;
+    };
+    for (int k = 0; k < front.open;) {
+        const int lane = front.lanes[k], first = lane - lane % width;
+        const std::size_t from = source(k);
+        Eight mask = every(0.0);
+        int count = 0;
+        for (; k < front.open && front.lanes[k] == lane + count && lane + count < first + width && source(k) == from + count; ++k, ++count)
+            mask[lane + count - first] = 1;
+        front.sources.push_back({first / width, count == 1, count == 1 ? from : from - (lane - first), mask});
+    }
+}
+
+// Places the rows of all fronts behind `first` and returns the size of their memory. Those of a front are in use from the first addition of
+// a child until they are added to the parent's; then others may have their place, so that few rows go through the cache.
+std::size_t Articulated::lay_out_rows(std::size_t first) {
+    std::map<std::size_t, std::size_t> used;  // begin and end
+    std::size_t size = 0;
+    std::vector<char> placed(fronts_.size(), 0);
+    auto place = [&](int f) {
+        if (f < 0 || placed[f]) return;
+        placed[f] = 1;
+        Front& front = fronts_[f];
+        if (front.continued) {  // its only child has its rows
+            const Front& child = fronts_[f + 1];
+            std::tie(front.A, front.B, front.E, front.right, front.own_A) = std::tie(child.A, child.B, child.E, child.right, child.own_A);
+            return;
+        }
+        const std::size_t m = front.open, t = front.own, chunks = front.chunks, own_chunks = front.own_chunks, wide = 1 + chunks;
+        std::size_t end = 0;
+        auto next = [&](std::size_t count) {
+            const std::size_t at = end;
+            end += count;
+            return at;
+        };
+        front.A = next(6 * wide);
+        front.B = next(6 * wide);
+        front.E = next(m * chunks);
+        front.right = next(wide + chunks);
+        front.own_A = next(6 * own_chunks);
+        front.own_B = next(6 * own_chunks);
+        front.own_columns = next(m * own_chunks);
+        front.own_rows = next(t * chunks);
+        front.D = next(t * own_chunks);
+        front.own_right = next(2 * own_chunks);
+        std::size_t at = 0;
+        for (const auto& [begin, behind] : used) {
+            if (at + end <= begin) break;
+            at = behind;
+        }
+        used[at] = at + end;
+        size = std::max(size, at + end);
+        front.rows_size = end;
+        for (std::size_t* each : {&front.A, &front.B, &front.E, &front.right, &front.own_A, &front.own_B, &front.own_columns, &front.own_rows, &front.D, &front.own_right})
+            *each += first + at;
+    };
+    for (int i = static_cast<int>(nodes_.size()) - 1; i >= 0; --i) {
+        const int f = front_of_[i], parent = nodes_[i].parent, next = parent < 0 ? -1 : front_of_[parent];
+        place(f);
+        place(next);
+        if (f >= 0 && !(next >= 0 && fronts_[next].continued)) used.erase(fronts_[f].A - first);
+    }
+    return size;
 }
 
 // Gives columns in the fronts to couplings that resist, and takes them from those that have not resisted for more than `most_idle`

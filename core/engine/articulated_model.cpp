@@ -306,7 +306,7 @@ void Articulated::add_ties(const Model& model) {
             end.point = in_node.p;
             end.direction[0] = in_node.R.col(2);
             end.direction[1] = in_node.R.col(0);
-            ends_[end.node].push_back({static_cast<int>(loops_.size()), side, 0});
+            ends_[end.node].push_back({static_cast<int>(loops_.size()), side});
         }
         loops_.push_back(loop);
     }

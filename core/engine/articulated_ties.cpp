@@ -110,27 +110,27 @@ template void Articulated::add_loop_wrench<true>(Lanes&, int, const Loop&, int);
 template void Articulated::add_loop_wrench<false>(Lanes&, int, const Loop&, int);
 
 template <bool tangent>
-void Articulated::start_fronts() {
-    for (std::size_t f = 0; f < fronts_.size(); ++f) {
-        Front& front = fronts_[f];
-        if (f + 1 < fronts_.size() && fronts_[f + 1].A == front.A) continue;  // it uses the memory of its child
-        const int k = front.open + front.own, wide = 1 + front.chunks;
-        const Eight none = every(0.0);
-        std::fill_n(&numbers_[front.right], wide + front.chunks, none);
-        if (tangent) {
-            std::fill_n(&numbers_[front.A], 6 * wide, none);
-            if (!symmetric_) std::fill_n(&numbers_[front.B], 6 * wide, none);
-            std::fill_n(&numbers_[front.E], k * front.chunks, none);
-        }
-        for (int own = front.open; own < k; ++own) {
-            const int row = front.rows[own];
-            lane(&numbers_[front.right], own) = residual_[row];
-            if (tangent) numbers(&numbers_[front.E + own * front.chunks])[own] = diagonal_[row];
-        }
+Articulated::Front& Articulated::started(int f) {
+    Front& front = fronts_[f];
+    if (front.started) return front;
+    front.started = true;
+    const Eight none = every(0.0);
+    if (tangent) {
+        std::fill_n(&numbers_[front.A], front.rows_size, none);
+    } else {
+        std::fill_n(&numbers_[front.right], 1 + 2 * front.chunks, none);
+        std::fill_n(&numbers_[front.own_right], 2 * front.own_chunks, none);
     }
+    double *right = numbers(&numbers_[front.own_right]), *D = numbers(&numbers_[front.D]);
+    for (int a = 0; a < front.own; ++a) {
+        const int row = front.rows[front.open + a];
+        right[a] = residual_[row];
+        if (tangent) D[a * (width * front.own_chunks + 1)] = diagonal_[row];
+    }
+    return front;
 }
-template void Articulated::start_fronts<true>();
-template void Articulated::start_fronts<false>();
+template Articulated::Front& Articulated::started<true>(int);
+template Articulated::Front& Articulated::started<false>(int);
 
 void Articulated::add_to_front(Front& front, const Eight* A, const Eight* B) {
     const int wide = 1 + front.chunks;
@@ -153,11 +153,14 @@ void Articulated::add_loop_columns(Front& front, const LoopEnd& which) {
         const Vec3 turned = sign * (r < 5 ? loop.z : loop.x)[which.side].cross(loop.along[r - 3]);
         g[r] = Eight{0, 0, 0, turned[0], turned[1], turned[2], 0, 0};
     }
-    Eight *a = &numbers_[front.A], *b = &numbers_[front.B];
     transpose(g);
-    for (int c = 0; c < 6; ++c) {  // padding may be written behind the row
-        Lanes::add(&lane(a + c * wide, which.place), g[c]);
-        if (!symmetric_) Lanes::add(&lane(b + c * wide, which.place), g[c]);
+    const bool own = which.place.own;
+    const int row = width * (own ? front.own_chunks : wide);
+    double *a = numbers(&numbers_[own ? front.own_A : front.A + 1]) + which.place.at;
+    double *b = numbers(&numbers_[own ? front.own_B : front.B + 1]) + which.place.at;
+    for (int c = 0; c < 6; ++c) {  // zeros may be added behind the row
+        Lanes::add(a + c * row, g[c]);
+        if (!symmetric_) Lanes::add(b + c * row, g[c]);
     }
 }
 
