@@ -351,7 +351,7 @@ bool Articulated::inward(const Step& step) {
         for (const FlexibleNode& each : flexible_)
             if (each.node / width == b) add_flexible_element<tangent>(lanes, each);
         for (int l = 0; l < count && !loops_.empty(); ++l)
-            for (const LoopEnd& end : ends_[width * b + l]) add_loop_wrench<tangent>(lanes, l, loops_[end.loop], end.side);
+            for (const LoopEnd& end : ends_[width * b + l]) add_loop_wrench<tangent>(lanes, l, end);
         for (const Anchor& each : anchors_)
             if (each.node / width == b) lanes.add_anchor<tangent>(each.node % width, each.wrench, each.stiffness);
         for (const NodeLoad& each : contact_loads_)

@@ -266,10 +266,17 @@ class Articulated {
         int joint = 0, first = 0, rows = 0;  // rows: 3 point, 5 hinge, 6 weld
         End end[2];                          // on the child, and on the parent (or on the last node of the joint's own axes)
         Vec3 along[3], along_past[3];        // world directions of the alignment rows, kept within a step; of the last step
-        Vec3 point[2], z[2], x[2];           // present, world
         std::vector<int> axes;               // coordinates without nodes: computed from the poses of the bodies
         double angle = 0, angle_before = 0, rate = 0, rate_before = 0;  // of a free hinge
         double applied = 0;                  // torque about it in the last step
+    };
+    struct EightLoops {  // eight loops abreast; both sides
+        int first = 0, count = 0;                // of the loops
+        Eight point[2][3], z[2][3], x[2][3];     // in the frames of the ends' nodes
+        Eight has[6];                            // 1: the loop has this row
+        // Of each loop, in the present pose: the wrench on an end, the rows of its part of P' (symmetric), with -W in lane 6, and the
+        // last three of the six rows of its columns. The first three are those of a point.
+        Eight wrench[2][width], rows[2][6][width], columns[2][3][width];
     };
     // A joint with all six coordinates that closes a loop between a body at rest, its parent, and a moving one, its child. Its springs and
     // dampers are a wrench on the child and need no multipliers; its coordinates are computed from the poses.
@@ -366,8 +373,10 @@ class Articulated {
     void add_exact_damper(Lanes& lanes, const NodeHandle& handle, const Motion& m, double kappa) const;
     template <bool tangent>
     void evaluate_ties(const Step& step);
+    template <bool tangent, bool directed, int lanes>
+    void evaluate_loops(EightLoops& loops, double soft);
     template <bool tangent>
-    void add_loop_wrench(Lanes& lanes, int lane, const Loop& loop, int side);
+    void add_loop_wrench(Lanes& lanes, int lane, const LoopEnd& end) const;
     void add_loop_columns(Front& front, const LoopEnd& end);
     // bushings
     Vec6 coordinates(const Bushing& bushing) const;
@@ -521,6 +530,7 @@ class Articulated {
     // ties
     int tie_rows_ = 0;
     std::vector<Loop> loops_;
+    std::vector<EightLoops> loops_abreast_;
     std::vector<Bushing> bushings_;
     std::vector<char> is_bushing_, holds_ground_;  // per joint; holds_ground_: between the world and the parent of a bushing
     std::vector<Coupling> couplings_;

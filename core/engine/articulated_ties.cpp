@@ -1,6 +1,8 @@
 // Ties (loops and couplings): their residuals and their columns in the articulated tangent.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "engine/articulated.hpp"
 #include "engine/articulated_lanes.hpp"
@@ -19,37 +21,132 @@ void Articulated::freeze_directions() {
     }
 }
 
-// Gaps of loops and couplings, and the torques of couplings on their coordinates:
-//   points p_child - p_parent (world axes, over the length scale), directions t.(z_child - z_parent), values C q - target.
+// Gaps of eight loops and the rows of their ends:
+//   points p_child - p_parent (world axes, over the length scale), directions t.(z_child - z_parent).
+// The wrench on an end is a force f at a point c, and moments a x b of vectors b fixed in the world on directions a of the node. Its part of P' is
+//   [[0, -[f]/2], [[f]/2, S]],   S = sum of -([b][a] + [a][b])/2 = a.b - (a b^T + b a^T)/2 over (c, f) and all (a, b).
+// `lanes` are in use; the others repeat them or are zero. directed: some of the loops compare directions.
+template <bool tangent, bool directed, int lanes>
+void Articulated::evaluate_loops(EightLoops& of, double soft) {
+    const Eight none = every(0.0);
+    const Loop* loops = &loops_[of.first];
+    auto loop_in = [&](int l) -> const Loop& { return loops[std::min(l, of.count - 1)]; };
+    auto together = [](auto at) {
+        if constexpr (lanes == 1) return every(at(0));
+        else if constexpr (lanes == 4) return Eight{at(0), at(1), at(2), at(3), 0, 0, 0, 0};
+        else return Eight{at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)};
+    };
+    auto put = [&](Eight* to, std::array<Eight, width> v) {  // a vector of each loop
+        if constexpr (lanes == 1) {
+            to[0] = Eight{v[0][0], v[1][0], v[2][0], v[3][0], v[4][0], v[5][0], v[6][0], v[7][0]};
+        } else {
+            transpose<lanes>(v.data());
+            std::copy_n(v.data(), lanes, to);
+        }
+    };
+
+    constexpr int most_rows = directed ? 6 : 3;
+    Three point[2], z[2], x[2];
+    for (int side = 0; side < 2; ++side) {
+        const double* from[width];
+        for (int l = 0; l < lanes; ++l) {
+            const int node = loop_in(l).end[side].node;
+            from[l] = reinterpret_cast<const double*>(present_[node / width].R) + node % width;
+        }
+        auto number = [&](int c) { return together([&](int l) { return from[l][width * c]; }); };
+        auto vector = [&](int c) { return Three{number(c), number(c + 1), number(c + 2)}; };
+        const Turn R = {vector(0), vector(3), vector(6)};
+        point[side] = R * three(of.point[side]) + vector(9);
+        if (!directed) continue;
+        z[side] = R * three(of.z[side]);
+        x[side] = R * three(of.x[side]);
+    }
+    Three along[3];
+    for (int r = 0; directed && r < 3; ++r) {
+        auto number = [&](int c) { return together([&](int l) { return loop_in(l).along[r][c]; }); };
+        along[r] = {number(0), number(1), number(2)};
+    }
+    Eight mu[6];
+    for (int r = 0; r < most_rows; ++r) mu[r] = of.has[r] * together([&](int l) { return multiplier_[loop_in(l).first + r]; });
+
+    const Three apart = (1 / length_scale_) * (point[0] - point[1]);
+    std::array<Eight, width> e = {apart.x, apart.y, apart.z, none, none, none, none, none};
+    if (directed) {
+        const Three tilted = z[0] - z[1];
+        e[3] = dot(along[0], tilted);
+        e[4] = dot(along[1], tilted);
+        e[5] = dot(along[2], x[0] - x[1]);
+        if (largest(of.has[3] * (0.5 - dot(z[0], z[1]))) > 0) gap_ = INFINITY;
+    }
+    Eight most = none;
+    for (int r = 0; r < most_rows; ++r) {
+        most = larger(of.has[r] * absolute(e[r]), most);
+        e[r] -= (soft * decay_) * mu[r];
+    }
+    gap_ = std::max(gap_, largest(most));
+    Eight residual[lanes];
+    put(residual, e);
+    for (int l = 0; l < of.count; ++l) store(&residual_[loops[l].first], residual[l]);  // in this order: the next loop's numbers are behind
+
+    const Three zero = {none, none, none};
+    Three bent = zero, twisted = zero;
+    if (directed) {
+        bent = mu[3] * along[0] + mu[4] * along[1];
+        twisted = mu[5] * along[2];
+    }
+    for (int side = 0; side < 2; ++side) {
+        const double sign = side == 0 ? -1.0 : 1.0, by = -sign / length_scale_;
+        const Three c = point[side] - every(origin_), f = (sign / length_scale_) * Three{mu[0], mu[1], mu[2]};
+        const Three b = sign * bent, w = sign * twisted;
+        Three moment = cross(c, f);
+        if (directed) moment = moment + (cross(z[side], b) + cross(x[side], w));
+        put(of.wrench[side], {f.x, f.y, f.z, moment.x, moment.y, moment.z, none, none});
+        if (!tangent) continue;
+        auto mean = [&](auto of_a, auto of_b) {  // of products of two components, over the three pairs
+            Eight sum = of_a(c) * of_b(f) + of_b(c) * of_a(f);
+            if (directed) sum += (of_a(z[side]) * of_b(b) + of_b(z[side]) * of_a(b)) + (of_a(x[side]) * of_b(w) + of_b(x[side]) * of_a(w));
+            return 0.5 * sum;
+        };
+        auto X = [](const Three& v) { return v.x; };
+        auto Y = [](const Three& v) { return v.y; };
+        auto Z = [](const Three& v) { return v.z; };
+        const Eight xx = mean(X, X), yy = mean(Y, Y), zz = mean(Z, Z), xy = -mean(X, Y), xz = -mean(X, Z), yz = -mean(Y, Z);
+        const Three h = 0.5 * f;
+        put(of.rows[side][0], {none, none, none, none, h.z, -h.y, -f.x, none});
+        put(of.rows[side][1], {none, none, none, -h.z, none, h.x, -f.y, none});
+        put(of.rows[side][2], {none, none, none, h.y, -h.x, none, -f.z, none});
+        put(of.rows[side][3], {none, -h.z, h.y, yy + zz, xy, xz, -moment.x, none});
+        put(of.rows[side][4], {h.z, none, -h.x, xy, xx + zz, yz, -moment.y, none});
+        put(of.rows[side][5], {-h.y, h.x, none, xz, yz, xx + yy, -moment.z, none});
+        const Three at = by * c;
+        Three turn[3] = {zero, zero, zero};
+        if (directed) {
+            turn[0] = -sign * of.has[3] * cross(z[side], along[0]);
+            turn[1] = -sign * of.has[4] * cross(z[side], along[1]);
+            turn[2] = -sign * of.has[5] * cross(x[side], along[2]);
+        }
+        put(of.columns[side][0], {none, -at.z, at.y, turn[0].x, turn[1].x, turn[2].x, none, none});
+        put(of.columns[side][1], {at.z, none, -at.x, turn[0].y, turn[1].y, turn[2].y, none, none});
+        put(of.columns[side][2], {-at.y, at.x, none, turn[0].z, turn[1].z, turn[2].z, none, none});
+    }
+}
+
+// Gaps of loops and couplings (C q - target), and the torques of couplings on their coordinates.
 template <bool tangent>
 void Articulated::evaluate_ties(const Step& step) {
     if (tie_rows_ == 0) return;
     gap_ = 0;
     if (tangent) redundant_ = false;
     const double soft = exact_ ? 0.0 : regularised / soft_scale_;  // an exact tangent leaves out redundant ties
-    for (Loop& loop : loops_) {
-        for (int side = 0; side < 2; ++side) {
-            const End& end = loop.end[side];
-            const Pose H = pose(end.node);
-            loop.point[side] = H.act(end.point);
-            loop.z[side] = H.R * end.direction[0];
-            loop.x[side] = H.R * end.direction[1];
-        }
-        double e[6];
-        Eigen::Map<Vec3>(e, 3) = (loop.point[0] - loop.point[1]) / length_scale_;
-        if (loop.rows > 3) {
-            e[3] = loop.along[0].dot(loop.z[0] - loop.z[1]);
-            e[4] = loop.along[1].dot(loop.z[0] - loop.z[1]);
-            if (loop.z[0].dot(loop.z[1]) < 0.5) gap_ = INFINITY;
-        }
-        if (loop.rows > 5) e[5] = loop.along[2].dot(loop.x[0] - loop.x[1]);
-        for (int r = 0; r < loop.rows; ++r) {
-            const int row = loop.first + r;
-            gap_ = std::max(gap_, std::abs(e[r]));
-            residual_[row] = e[r] - soft * decay_ * multiplier_[row];
-            diagonal_[row] = -soft;
-        }
+    for (EightLoops& each : loops_abreast_) {
+        auto evaluate = [&](auto directed) {
+            if (each.count == 1) evaluate_loops<tangent, directed(), 1>(each, soft);
+            else if (each.count <= 4) evaluate_loops<tangent, directed(), 4>(each, soft);
+            else evaluate_loops<tangent, directed(), width>(each, soft);
+        };
+        largest(each.has[3]) > 0 ? evaluate(std::true_type{}) : evaluate(std::false_type{});
     }
+    if (tangent) std::fill(diagonal_.begin(), diagonal_.end(), -soft);
     std::fill(extra_torque_.begin(), extra_torque_.end(), 0.0);
     for (Coupling& c : couplings_) {
         c.value = 0;
@@ -97,17 +194,18 @@ template void Articulated::evaluate_ties<false>(const Step&);
 
 // Wrench of a loop on one of its ends, and its derivative by the motion of this end.
 template <bool tangent>
-void Articulated::add_loop_wrench(Lanes& lanes, int l, const Loop& loop, int side) {
-    const double* multiplier = &multiplier_[loop.first];
-    const double sign = side == 0 ? -1.0 : 1.0;
-    const Vec3 at = loop.point[side] - origin_;
-    lanes.add_world_wrench<tangent>(l, at, (sign / length_scale_) * Vec3(multiplier), Vec3::Zero());
-    if (loop.rows > 3)
-        lanes.add_direction_moment<tangent>(l, loop.z[side], sign * (multiplier[3] * loop.along[0] + multiplier[4] * loop.along[1]));
-    if (loop.rows > 5) lanes.add_direction_moment<tangent>(l, loop.x[side], sign * multiplier[5] * loop.along[2]);
+void Articulated::add_loop_wrench(Lanes& lanes, int l, const LoopEnd& end) const {
+    const EightLoops& loops = loops_abreast_[end.loop / width];
+    const int k = end.loop % width;
+    Lanes::add(lanes.wrench[l], loops.wrench[end.side][k]);
+    for (int r = 0; tangent && r < 6; ++r) {
+        const Eight& row = loops.rows[end.side][r][k];
+        Lanes::add(lanes.rows[r][l], row);
+        if (r >= 3) Lanes::add(lanes.rows[3 + r][l], row);
+    }
 }
-template void Articulated::add_loop_wrench<true>(Lanes&, int, const Loop&, int);
-template void Articulated::add_loop_wrench<false>(Lanes&, int, const Loop&, int);
+template void Articulated::add_loop_wrench<true>(Lanes&, int, const LoopEnd&) const;
+template void Articulated::add_loop_wrench<false>(Lanes&, int, const LoopEnd&) const;
 
 template <bool tangent>
 Articulated::Front& Articulated::started(int f) {
@@ -141,26 +239,18 @@ void Articulated::add_to_front(Front& front, const Eight* A, const Eight* B) {
 }
 
 // Columns of a loop at one of its ends: derivatives of its rows with respect to the node's twist.
-void Articulated::add_loop_columns(Front& front, const LoopEnd& which) {
-    const Loop& loop = loops_[which.loop];
-    const double sign = which.side == 0 ? 1.0 : -1.0;
-    const int wide = 1 + front.chunks;
-    const Vec3 at = loop.point[which.side] - origin_;
-    const double by = sign / length_scale_, x = by * at[0], y = by * at[1], z = by * at[2];
-    Eight g[width] = {{by, 0, 0, 0, z, -y, 0, 0}, {0, by, 0, -z, 0, x, 0, 0}, {0, 0, by, y, -x, 0, 0, 0}};
-    for (int r = 3; r < width; ++r) g[r] = every(0.0);
-    for (int r = 3; r < loop.rows; ++r) {
-        const Vec3 turned = sign * (r < 5 ? loop.z : loop.x)[which.side].cross(loop.along[r - 3]);
-        g[r] = Eight{0, 0, 0, turned[0], turned[1], turned[2], 0, 0};
-    }
-    transpose(g);
-    const bool own = which.place.own;
-    const int row = width * (own ? front.own_chunks : wide);
-    double *a = numbers(&numbers_[own ? front.own_A : front.A + 1]) + which.place.at;
-    double *b = numbers(&numbers_[own ? front.own_B : front.B + 1]) + which.place.at;
-    for (int c = 0; c < 6; ++c) {  // zeros may be added behind the row
-        Lanes::add(a + c * row, g[c]);
-        if (!symmetric_) Lanes::add(b + c * row, g[c]);
+void Articulated::add_loop_columns(Front& front, const LoopEnd& end) {
+    const EightLoops& loops = loops_abreast_[end.loop / width];
+    const double by = (end.side == 0 ? 1 : -1) / length_scale_;
+    const bool own = end.place.own;
+    const int row = width * (own ? front.own_chunks : 1 + front.chunks);
+    double *a = numbers(&numbers_[own ? front.own_A : front.A + 1]) + end.place.at;
+    double *b = numbers(&numbers_[own ? front.own_B : front.B + 1]) + end.place.at;
+    for (int c = 0; c < 6; ++c) {
+        Eight column = c < 3 ? every(0.0) : loops.columns[end.side][c - 3][end.loop % width];
+        if (c < 3) column[c] = by;
+        Lanes::add(a + c * row, column);  // zeros may be added behind the row
+        if (!symmetric_) Lanes::add(b + c * row, column);
     }
 }
 
