@@ -529,31 +529,34 @@ void Articulated::compute_corrections() {
             screw = every(0.0);
             x = second_x = 0;
         }
-        if (flags & general) {
+        const Front* front = flags & fronted ? &fronts_[front_of_[i]] : nullptr;
+        if (flags & (ball | flexes | attached)) {
             Eight twist = eta + x * screw;
-            outward_general(i, twist, tie_step_, &correction_[i]);
+            correct_general(i, twist);
             eta = twist;
-            if (two) {
-                twist = second_eta + second_x * screw;
-                outward_general(i, twist, second_tie_step_, nullptr);
-                second_eta = twist;
-            }
-            screw = every(0.0);
+            x = second_x = 0;
         } else {
             const Eliminated& out = eliminated_[i];
-            const double with_parent = sum(out.part * screw), turn = sum(out.part * eta) + with_parent * x;
+            const Eight part = front ? numbers_[front->part] : out.part;
+            const Eight product = part * eta, second_product = part * second_eta;
+            const double with_parent = sum(part * screw);
+            const double turn = sum(front ? product + open_part(*front, false) : product) + with_parent * x;
             eta += x * screw;
             if (out.inverse == 0)
                 rho_[i] = turn;
             else
                 correction_[i] = -turn;
             if (two) {
-                const double second_turn = sum(out.part * second_eta) + with_parent * second_x;
+                const double second_turn = sum(front ? second_product + open_part(*front, true) : second_product) + with_parent * second_x;
                 second_eta += second_x * screw;
                 second_x = out.inverse == 0 ? 0 : -second_turn;
             }
             x = out.inverse == 0 ? correction_[i] : -turn;
             screw = out.screw;
+        }
+        if (front && front->own) {
+            correct_own(*front, eta + x * screw, false);
+            if (two) correct_own(*front, second_eta + second_x * screw, true);
         }
         if (in_step_ || flags & (joins | fronted)) {
             outward_[i] = eta + x * screw;

@@ -186,9 +186,9 @@ class Articulated {
         std::vector<Run> runs;
         std::vector<std::pair<int, Place>> singles;      // column here and there
         struct Source {  // of corrections of open multipliers, in the front that eliminates them
-            int chunk;
-            bool one;          // else a whole vector
-            std::size_t from;  // a number behind numbers_[0]
+            int column, count;  // in this front
+            bool whole;         // a vector of which only these columns are in use
+            std::size_t from;   // a number behind numbers_[0]; of a vector: of its first lane
             Eight mask;
         };
         std::vector<Source> sources;
@@ -402,8 +402,10 @@ class Articulated {
     void correct_translations(const Step& step, BallNode& node, const Eight& right) const;
     template <bool tangent>
     bool eliminate_tied_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Front& front);
-    // Without `correction`, for the second right-hand side: only the twist and the multipliers.
-    void outward_general(int node, Eight& eta, std::vector<double>& tie_step, double* correction);
+    void gather_open(const Front& front, bool second, Eight* open) const;
+    Eight open_part(const Front& front, bool second) const;
+    void correct_own(const Front& front, const Eight& eta, bool second);
+    void correct_general(int node, Eight& eta);
     // Adds a node's front to that of its parent.
     template <bool tangent>
     void add_to_parent(const Front& front, Front& next);

@@ -158,17 +158,24 @@ struct Rows {  // of a front, as in Front
     const Eight* coupled;  // coefficients of the couplings of the node's coordinate, in the columns of the open multipliers
 };
 
-// Eliminates the coordinate with the screw s:
+// Adds the element of node l to the front, and eliminates its coordinate with the screw s:
 //     l = A^T s + half, u = B^T s + half, d = s.u + slope,  A -= u l^T / d, B -= l u^T / d,
 // and in the columns of the open multipliers E -= u l^T / d, right -= rho u / d. `part` and `upart` become l / d and u / d, with rho / d in lane 6
 // (and in lane 7 for the second right-hand side). Returns d. With `locked` nothing is eliminated, and they become l and u.
 template <int wide, bool symmetric>
-double eliminate_coordinate(const Rows& of, const double* s, const Eight& half, double slope, bool locked, const std::vector<int>& lanes) {
-    Eight *A = of.A, *B = of.B, l[wide], u[wide];
+double eliminate_coordinate(const Rows& of, const Lanes& nodes, int node, double slope, bool locked, const std::vector<int>& lanes) {
+    const double* s = nodes.screw[node];
+    const Eight half = load(nodes.half[node]);
+    Eight A[6][wide], B[6][wide], l[wide], u[wide];
+    for (int r = 0; r < 6; ++r)
+        for (int c = 0; c < wide; ++c) {
+            A[r][c] = of.A[r * wide + c];
+            if (!symmetric) B[r][c] = of.B[r * wide + c];
+        }
+    nodes.add_element(node, A[0], B[0], wide, symmetric);
     for (int c = 0; c < wide; ++c) {
-        auto product = [&](const Eight* M) {
-            const Eight low = (s[0] * M[c] + s[1] * M[wide + c]) + s[2] * M[2 * wide + c];
-            const Eight high = (s[3] * M[3 * wide + c] + s[4] * M[4 * wide + c]) + s[5] * M[5 * wide + c];
+        auto product = [&](const Eight (*M)[wide]) {
+            const Eight low = (s[0] * M[0][c] + s[1] * M[1][c]) + s[2] * M[2][c], high = (s[3] * M[3][c] + s[4] * M[4][c]) + s[5] * M[5][c];
             return (low + high) + (c ? of.coupled[c - 1] : half);
         };
         l[c] = product(A);
@@ -182,12 +189,13 @@ double eliminate_coordinate(const Rows& of, const double* s, const Eight& half, 
         of.part[c] = l[c] = inverse * l[c];
         of.upart[c] = u[c] = inverse * u[c];
     }
-    if (locked) return d;
+    const double by = locked ? 0 : 1;
     for (int r = 0; r < 6; ++r)
         for (int c = 0; c < wide; ++c) {
-            A[r * wide + c] -= uv[r] * l[c];
-            if (!symmetric) B[r * wide + c] -= lv[r] * u[c];
+            of.A[r * wide + c] = A[r][c] - (by * uv[r]) * l[c];
+            if (!symmetric) of.B[r * wide + c] = B[r][c] - (by * lv[r]) * u[c];
         }
+    if (locked) return d;
     Eight* E = of.E;
     for (int lane : lanes)
         for (int c = 1; c < wide; ++c) *E++ -= uv[width + lane] * l[c];
@@ -231,7 +239,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         }
     }
     if (tangent) {
-        lanes.add_element(l, FA, FB, wide, symmetric_);
+        if (size != 1) lanes.add_element(l, FA, FB, wide, symmetric_);
         if (front) {
             for (const LoopEnd& end : ends_[i]) add_loop_columns(*front, end);
             if (front->own) regular = eliminate_own(*front);
@@ -265,15 +273,13 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         if (tangent) out.screw = screw;
         Eight *part = &numbers_[front->part], *upart = &numbers_[front->upart];
         if (tangent) {
-            const double* sv = lanes.screw[l];
-            const Eight half = load(lanes.half[l]);
             const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
             const double stiffness = slope + unresisted_stiffness * soft_scale_ * unresisted_[i];
             const Rows rows = {FA, FB, E, R, part, upart, &numbers_[front->coupled]};
             double d = 0;
             with_width(wide, [&](auto w) {
-                d = symmetric_ ? eliminate_coordinate<w(), true>(rows, sv, half, stiffness, locked, front->lanes)
-                               : eliminate_coordinate<w(), false>(rows, sv, half, stiffness, locked, front->lanes);
+                d = symmetric_ ? eliminate_coordinate<w(), true>(rows, lanes, l, stiffness, locked, front->lanes)
+                               : eliminate_coordinate<w(), false>(rows, lanes, l, stiffness, locked, front->lanes);
             });
             if (!(d > 0)) {
                 regular = false;
@@ -369,53 +375,74 @@ void Articulated::add_to_parent(const Front& front, Front& next) {
 template void Articulated::add_to_parent<true>(const Front&, Front&);
 template void Articulated::add_to_parent<false>(const Front&, Front&);
 
-void Articulated::outward_general(int i, Eight& eta, std::vector<double>& tie_step, double* correction) {
-    Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
-    const int wide = front ? 1 + front->chunks : 1;
-    const double* steps = numbers(numbers_) + (correction ? 0 : second_steps_);
+// Corrections of the open multipliers, which the ancestors have computed; the second ones are `second_steps_` numbers behind the first.
+void Articulated::gather_open(const Front& front, bool second, Eight* open) const {
+    const double* steps = numbers(numbers_[0]) + (second ? second_steps_ : 0);
+    std::fill_n(open, front.chunks, every(0.0));
+    for (const Front::Source& each : front.sources) {
+        Eight& to = open[each.column / width];
+        to = choose(each.mask > every(0.0), each.count == 1 ? every(steps[each.from]) : load(steps + each.from), to);
+    }
+}
+
+// l.x / d for the open multipliers x; the sum of the lanes is meant
+Eight Articulated::open_part(const Front& front, bool second) const {
+    const double* steps = numbers(numbers_[0]) + (second ? second_steps_ : 0);
+    const Eight *part = &numbers_[front.part + 1], none = every(0.0);
+    Eight y = none;
+    double single = 0;
+    for (const Front::Source& each : front.sources) {
+        if (each.count == 1)
+            single += numbers(*part)[each.column] * steps[each.from];
+        else if (each.whole)
+            y += part[each.column / width] * load(steps + each.from);
+        else
+            y += part[each.column / width] * choose(each.mask > none, load(steps + each.from), none);
+    }
+    return y + Eight{single, 0, 0, 0, 0, 0, 0, 0};
+}
+
+// Corrections of the own multipliers, for the twist of the node.
+void Articulated::correct_own(const Front& front, const Eight& eta, bool second) {
+    const int wide = 1 + front.chunks;
     Eight open[most_chunks];
-    std::fill_n(open, wide - 1, every(0.0));
-    if (front)
-        for (const Front::Source& each : front->sources)
-            open[each.chunk] = choose(each.mask > every(0.0), each.one ? every(steps[each.from]) : load(steps + each.from), open[each.chunk]);
+    gather_open(front, second, open);
+    for (int q = 0; q < front.own_chunks; ++q) {
+        const Eight* X = &numbers_[front.X + width * q * wide];
+        Eight y[width];
+        for (int a = 0; a < width; ++a) {
+            y[a] = X[a * wide] * eta;
+            for (int c = 1; c < wide; ++c) y[a] += X[a * wide + c] * open[c - 1];
+        }
+        transpose(y);
+        const Eight step = -(((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7])));
+        numbers_[front.step + q + (second ? second_steps_ / width : 0)] = step;
+        double* of_row = second ? second_tie_step_.data() : tie_step_.data();
+        for (int a = 0; a < std::min(width, front.own - width * q); ++a) of_row[front.rows[front.open + width * q + a]] = step[a];
+    }
+}
+
+// Corrections of a ball joint, or of the amplitudes of a flexible body; the twist of the parent becomes that of the node.
+void Articulated::correct_general(int i, Eight& eta) {
+    const Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
+    const int wide = front ? 1 + front->chunks : 1;
+    Eight open[most_chunks];
+    if (front) gather_open(*front, false, open);
     auto response = [&](const Eight& first, const Eight* chunks) {
         Eight y = first * eta;
         for (int c = 0; c < wide - 1; ++c) y += chunks[c] * open[c];
-        return y;
+        return sum(y);
     };
-    if (nodes_[i].size == 1) {
-        const Eliminated& out = eliminated_[i];
-        const Eight* part = &numbers_[front->part];
-        const double turn = sum(response(part[0], part + 1));
-        if (!correction) {
-            if (out.inverse != 0) eta -= turn * out.screw;
-        } else {
-            if (out.inverse == 0)
-                rho_[i] = turn;
-            else
-                *correction = -turn;
-            eta += *correction * out.screw;
-        }
-    } else if (nodes_[i].size == 3) {
+    if (nodes_[i].size == 3) {
         BallNode& node = balls_[ball_of_[i]];
         for (int k = 0; node.shift_axis >= 0 && k < 3; ++k) eta[k] += node.shift[k];
-        for (int k = 0; k < 3; ++k)
-            node.step[k] = -sum(response(node.part[k], front ? &numbers_[node.parts + k * (wide - 1)] : nullptr));
+        for (int k = 0; k < 3; ++k) node.step[k] = -response(node.part[k], front ? &numbers_[node.parts + k * (wide - 1)] : nullptr);
         for (int k = 0; k < 3; ++k) eta += node.step[k] * node.screw[k];
     } else if (flags_[i] & flexes) {
         FlexibleNode& each = flexible_[flexible_of_[i]];
-        for (int p = 0; p < each.modes; ++p) each.step[p] = -sum(response(each.part[p * wide], &each.part[p * wide] + 1));
-    } else if (flags_[i] & attached) {
+        for (int p = 0; p < each.modes; ++p) each.step[p] = -response(each.part[p * wide], &each.part[p * wide] + 1);
+    } else {
         add_interface_twist(i, eta);
-    }
-    for (int q = 0; front && q < front->own_chunks; ++q) {
-        const Eight* X = &numbers_[front->X + width * q * wide];
-        Eight y[width];
-        for (int a = 0; a < width; ++a) y[a] = response(X[a * wide], X + a * wide + 1);
-        transpose(y);
-        const Eight step = -(((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7])));
-        numbers_[front->step + q + (correction ? 0 : second_steps_ / width)] = step;
-        for (int a = 0; a < std::min(width, front->own - width * q); ++a) tie_step[front->rows[front->open + width * q + a]] = step[a];
     }
 }
 

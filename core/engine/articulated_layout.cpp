@@ -255,16 +255,20 @@ void Articulated::place_in_parent(Front& front) const {
             above = front_of_[nodes_[fronts_[above].node].parent];
             at = column_in(fronts_[above], front.rows[k]);
         }
-        return width * fronts_[above].step + at.at;
+        return std::pair(&fronts_[above], at.at);
     };
     for (int k = 0; k < front.open;) {
         const int lane = front.lanes[k], first = lane - lane % width;
-        const std::size_t from = source(k);
-        Eight mask = every(0.0);
-        int count = 0;
-        for (; k < front.open && front.lanes[k] == lane + count && lane + count < first + width && source(k) == from + count; ++k, ++count)
-            mask[lane + count - first] = 1;
-        front.sources.push_back({first / width, count == 1, count == 1 ? from : from - (lane - first), mask});
+        const auto [above, at] = source(k);
+        Front::Source each{lane, 0, true, 0, every(0.0)};
+        for (; k < front.open && front.lanes[k] < first + width; ++k, ++each.count) {
+            if (source(k) != std::pair(above, at + each.count)) break;
+            each.mask[front.lanes[k] - first] = 1;
+        }
+        const int columns = std::count_if(front.lanes.begin(), front.lanes.end(), [&](int other) { return other / width == first / width; });
+        each.whole = lane == first && each.count == columns && at + width <= width * above->own_chunks;
+        each.from = width * above->step + at - (each.count == 1 ? 0 : lane - first);
+        front.sources.push_back(each);
     }
 }
 
