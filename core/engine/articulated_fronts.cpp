@@ -158,7 +158,7 @@ struct Rows {  // of a front, as in Front
     const Eight* coupled;  // coefficients of the couplings of the node's coordinate, in the columns of the open multipliers
 };
 
-// Adds the element of node l to the front, and eliminates its coordinate with the screw s:
+// Adds the element of a node (the number among the eight of `nodes`) to its front, and eliminates its coordinate with the screw s:
 //     l = A^T s + half, u = B^T s + half, d = s.u + slope,  A -= u l^T / d, B -= l u^T / d,
 // and in the columns of the open multipliers E -= u l^T / d, right -= rho u / d. `part` and `upart` become l / d and u / d, with rho / d in lane 6
 // (and in lane 7 for the second right-hand side). Returns d. With `locked` nothing is eliminated, and they become l and u.
@@ -166,20 +166,19 @@ template <int wide, bool symmetric>
 double eliminate_coordinate(const Rows& of, const Lanes& nodes, int node, double slope, bool locked, const std::vector<int>& lanes) {
     const double* s = nodes.screw[node];
     const Eight half = load(nodes.half[node]);
-    Eight A[6][wide], B[6][wide], l[wide], u[wide];
-    for (int r = 0; r < 6; ++r)
-        for (int c = 0; c < wide; ++c) {
-            A[r][c] = of.A[r * wide + c];
-            if (!symmetric) B[r][c] = of.B[r * wide + c];
-        }
-    nodes.add_element(node, A[0], B[0], wide, symmetric);
+    Eight A[6], B[6], l[wide], u[wide];
+    for (int r = 0; r < 6; ++r) {
+        A[r] = of.A[r * wide];
+        if (!symmetric) B[r] = of.B[r * wide];
+    }
+    nodes.add_element(node, A, B, 1, symmetric);
+    auto product = [&](const Eight* M, int next, const Eight& more) {
+        const Eight low = (s[0] * M[0] + s[1] * M[next]) + s[2] * M[2 * next], high = (s[3] * M[3 * next] + s[4] * M[4 * next]) + s[5] * M[5 * next];
+        return (low + high) + more;
+    };
     for (int c = 0; c < wide; ++c) {
-        auto product = [&](const Eight (*M)[wide]) {
-            const Eight low = (s[0] * M[0][c] + s[1] * M[1][c]) + s[2] * M[2][c], high = (s[3] * M[3][c] + s[4] * M[4][c]) + s[5] * M[5][c];
-            return (low + high) + (c ? of.coupled[c - 1] : half);
-        };
-        l[c] = product(A);
-        u[c] = symmetric ? l[c] : product(B);
+        l[c] = c ? product(of.A + c, wide, of.coupled[c - 1]) : product(A, 1, half);
+        u[c] = symmetric ? l[c] : c ? product(of.B + c, wide, of.coupled[c - 1]) : product(B, 1, half);
     }
     const double d = sum(load(s) * u[0]) + slope, inverse = locked ? 1 : 1 / d;
     alignas(64) double uv[width * wide], lv[width];
@@ -189,13 +188,16 @@ double eliminate_coordinate(const Rows& of, const Lanes& nodes, int node, double
         of.part[c] = l[c] = inverse * l[c];
         of.upart[c] = u[c] = inverse * u[c];
     }
-    const double by = locked ? 0 : 1;
-    for (int r = 0; r < 6; ++r)
-        for (int c = 0; c < wide; ++c) {
-            of.A[r * wide + c] = A[r][c] - (by * uv[r]) * l[c];
-            if (!symmetric) of.B[r * wide + c] = B[r][c] - (by * lv[r]) * u[c];
-        }
+    for (int r = 0; r < 6; ++r) {
+        of.A[r * wide] = locked ? A[r] : A[r] - uv[r] * l[0];
+        if (!symmetric) of.B[r * wide] = locked ? B[r] : B[r] - lv[r] * u[0];
+    }
     if (locked) return d;
+    for (int r = 0; r < 6; ++r)
+        for (int c = 1; c < wide; ++c) {
+            of.A[r * wide + c] -= uv[r] * l[c];
+            if (!symmetric) of.B[r * wide + c] -= lv[r] * u[c];
+        }
     Eight* E = of.E;
     for (int lane : lanes)
         for (int c = 1; c < wide; ++c) *E++ -= uv[width + lane] * l[c];
