@@ -154,9 +154,25 @@ class Articulated {
         }
     };
     struct Front {  // a node with ties: multipliers that its parent also has (open), and those that are eliminated here (own)
+        struct Place {
+            bool own;  // else open
+            int at;    // row, or column
+        };
+        struct Run {  // columns of a vector that are added to the parent's as a vector
+            int chunk;
+            Place to;  // column of the first lane
+            bool all;  // the mask is not needed
+            Eight mask;
+        };
+        struct Source {  // of corrections of open multipliers: the step of the front that eliminates them
+            int column, count;  // here
+            bool whole;         // no other open columns are in this vector, and the step has a vector from there
+            std::size_t from;   // a number behind numbers_[0]; of several columns: for the first lane of their vector
+            Eight mask;
+        };
         int node = 0, open = 0, own = 0, chunks = 0, own_chunks = 0;  // chunks: vectors of eight columns
         std::vector<int> rows;   // multiplier of each row, open rows first
-        std::vector<int> lanes;  // column of each open row; those of one loop are together. Own rows have their own number.
+        std::vector<int> lanes;  // column of each open row; own rows are columns in their order
         // Indices in numbers_. A, B: six rows of P' and of its transpose, a vector each, with the columns of the open multipliers
         // behind it, `chunks` vectors. E: a row for each open multiplier, in these columns only. right: right-hand side, of the
         // twist in the vector and of the multipliers behind it; while the tangent is computed, that of the twist is in lane 6 of A.
@@ -170,27 +186,10 @@ class Articulated {
         std::size_t rows_size = 0;  // of A ... own_right, which lie together
         bool continued = false;     // has the rows of its only child and uses their memory
         bool started = false;       // the memory of its rows holds them
-        // How open rows and columns are added to those of the parent's front: columns by masked vectors and by single numbers.
-        struct Place {
-            bool own;
-            int at;  // row, or first column of a vector
-        };
-        struct Run {
-            int chunk;
-            Place to;
-            bool all;  // the mask is not needed
-            Eight mask;
-        };
-        int parent = -1;                                 // the parent's front, -1 if it has none
-        std::vector<Place> place;                        // of each row
+        int parent = -1;            // the parent's front, -1 if it has none
+        std::vector<Place> place;   // of each open row in the parent's front; of the columns in `runs` and, one by one, `singles`
         std::vector<Run> runs;
-        std::vector<std::pair<int, Place>> singles;      // column here and there
-        struct Source {  // of corrections of open multipliers, in the front that eliminates them
-            int column, count;  // in this front
-            bool whole;         // a vector of which only these columns are in use
-            std::size_t from;   // a number behind numbers_[0]; of a vector: of its first lane
-            Eight mask;
-        };
+        std::vector<std::pair<int, Place>> singles;
         std::vector<Source> sources;
     };
     struct BallNode {
@@ -347,7 +346,7 @@ class Articulated {
     void lay_out_nodes();
     void lay_out_fronts();
     std::vector<int> columns_of(const std::vector<int>& open) const;
-    Front::Place column_in(const Front& front, int row) const;
+    static Front::Place column_in(const Front& front, int row);
     void place_in_parent(Front& front) const;
     std::size_t lay_out_rows(std::size_t first);
     static int padded_chunks(int chunks);  // the next number of vectors for which there is compiled code

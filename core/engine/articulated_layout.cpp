@@ -223,11 +223,12 @@ std::vector<int> Articulated::columns_of(const std::vector<int>& open) const {
     return open.empty() || lanes.back() / width > packed.back() / width ? packed : lanes;
 }
 
-Articulated::Front::Place Articulated::column_in(const Front& front, int row) const {
+Articulated::Front::Place Articulated::column_in(const Front& front, int row) {
     const int at = static_cast<int>(std::find(front.rows.begin(), front.rows.end(), row) - front.rows.begin());
     return at < front.open ? Front::Place{false, front.lanes[at]} : Front::Place{true, at - front.open};
 }
 
+// Where the rows and columns of a front are in that of its parent, and where the corrections of its open multipliers come from.
 void Articulated::place_in_parent(Front& front) const {
     const Front& next = fronts_[front.parent];
     for (int k = 0; k < front.open; ++k) {
@@ -284,7 +285,7 @@ std::size_t Articulated::lay_out_rows(std::size_t first) {
         Front& front = fronts_[f];
         if (front.continued) {  // its only child has its rows
             const Front& child = fronts_[f + 1];
-            std::tie(front.A, front.B, front.E, front.right, front.own_A) = std::tie(child.A, child.B, child.E, child.right, child.own_A);
+            std::tie(front.A, front.B, front.E, front.right) = std::tie(child.A, child.B, child.E, child.right);
             return;
         }
         const std::size_t m = front.open, t = front.own, chunks = front.chunks, own_chunks = front.own_chunks, wide = 1 + chunks;
@@ -312,7 +313,8 @@ std::size_t Articulated::lay_out_rows(std::size_t first) {
         used[at] = at + end;
         size = std::max(size, at + end);
         front.rows_size = end;
-        for (std::size_t* each : {&front.A, &front.B, &front.E, &front.right, &front.own_A, &front.own_B, &front.own_columns, &front.own_rows, &front.D, &front.own_right})
+        for (std::size_t* each : {&front.A, &front.B, &front.E, &front.right, &front.own_A, &front.own_B, &front.own_columns, &front.own_rows,
+                                  &front.D, &front.own_right})
             *each += first + at;
     };
     for (int i = static_cast<int>(nodes_.size()) - 1; i >= 0; --i) {
