@@ -148,9 +148,9 @@ class Equations {
         return {search.found, arrays(own->state), search.history};
     }
 
-    // `continue_branch` from one state under each of several sets of loads, beside what acts already: for each whether it converged, and
-    // the position (3,) of a point of a body then (of the world if the body is -1). Set k has the loads from ends[k - 1] to ends[k];
-    // definite[k] says whether they have a potential.
+    // `continue_branch` from the same state under each of several sets of loads: for each set whether it converged, and the position (3,)
+    // that a point of a body reaches (of the world if `body` is -1). The first set has the loads of `acting` up to number ends[0], set k
+    // those from number ends[k - 1] to ends[k]; definite[k] says whether they have a potential. Gravity and set-points are those of `acting`.
     std::tuple<std::vector<bool>, Array> positions_under(const Acting& acting, const Doubles& q, const Doubles& lambda, const Doubles& mu,
                                                          const Doubles& limits, int iterations, const std::vector<int>& ends,
                                                          const std::vector<bool>& definite, int body, const Doubles& point) const {

@@ -16,7 +16,7 @@
 
 namespace supple {
 
-struct OwnSystem {
+struct OwnSystem {  // a base class, because Articulated refers to the system from its construction on
     System own;
 };
 

@@ -132,7 +132,8 @@ class Equations:
         return Acting(tuple(loads), self.mechanism.gravity, self.rest, self.targets)
 
     def unloaded(self) -> Acting:
-        """Set-points at which the reference pose is in equilibrium, without loads and gravity."""
+        """No loads, no gravity, and the positions of the reference pose as set-points. The reference pose is an
+        equilibrium then, unless a spring's curve has a torque at zero deflection."""
         targets = {}
         for c in self.mechanism.couplings:
             targets[c.name] = float(c.coefficients @ self.reference[[self.axis[n] for n in c.coordinates]])
