@@ -41,4 +41,8 @@ struct Search {
 // negative (divergence).
 Search find_equilibrium(System& system, const BranchLimits& limits, bool minimise);
 
+// From system.state to an equilibrium close by, by full steps below 1 rad (lengths over the length scale); evaluates the system there.
+// False if it does not converge, or if the tangent has a negative pivot on the way.
+bool find_close(System& system);
+
 }  // namespace supple

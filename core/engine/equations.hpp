@@ -179,8 +179,8 @@ class Equations {
         return {std::move(converged), numpy(std::move(positions), {ends.size(), 3})};
     }
 
-    // Static equilibria along a path of set-points: Newton's method from each state to the next. `targets` (n, driven rows).
-    // Poses (k, bodies, 4, 4) and coordinates (k, axes) of the first k that converge to a stable state.
+    // Static equilibria along a path of set-points `targets` (n, driven rows), each by `find_close` from the one before it: the number k
+    // that was found before the first failure, their poses (k, bodies, 4, 4) and coordinates (k, axes).
     std::tuple<int, Array, Array> follow(const Acting& acting, const Doubles& q, const Doubles& lambda, const Doubles& mu,
                                          const std::vector<int>& driven, const Doubles& targets, int n) const {
         expect(targets, driven.size() * n);
@@ -189,22 +189,9 @@ class Equations {
         std::size_t k = 0;
         {
             nb::gil_scoped_release release;
-            std::vector<double> x(own->unknowns());
             for (; k < static_cast<std::size_t>(n); ++k) {
                 for (std::size_t i = 0; i < driven.size(); ++i) own->targets.at(driven[i]) = targets.data()[k * driven.size() + i];
-                bool converged = false;
-                for (int iteration = 0; iteration < 20 && !converged; ++iteration) {
-                    own->evaluate(true);
-                    own->factorise();
-                    own->solve(own->residual().data(), x.data(), false, true);
-                    const double size = own->motion_size(x.data());
-                    if (!(size < 1) || own->fronts().negative()) break;
-                    const State base = own->state;
-                    own->retract(base, x.data(), 1.0);
-                    converged = size < 1e-9;
-                }
-                if (!converged) break;
-                own->evaluate(false);
+                if (!find_close(*own)) break;
                 all_q.insert(all_q.end(), own->state.q.begin(), own->state.q.end());
                 const std::size_t first = all_poses.size();
                 all_poses.resize(first + 16 * own->state.H.size(), 0.0);
