@@ -4,9 +4,11 @@
 
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -63,6 +65,22 @@ inline void set_points(Acting& acting, const Doubles& rest, const std::vector<do
     std::copy(targets.begin(), targets.end(), acting.targets.begin());
 }
 
+inline void expect_entries(const std::string& array, std::size_t found, std::size_t expected) {
+    if (found != expected)
+        throw std::invalid_argument(array + " has " + std::to_string(found) + " entries, but " + std::to_string(expected) + " are expected");
+}
+
+// Raises if `acting` was made for a system with another number of coordinates, springs or rows, or with more bodies.
+inline void set_acting(System& system, const Acting& acting) {
+    expect_entries("rest", acting.rest.size(), system.rest.size());
+    expect_entries("spring_rest", acting.spring_rest.size(), system.spring_rest.size());
+    expect_entries("targets", acting.targets.size(), system.targets.size());
+    for (const Load& load : acting.loads)
+        if (load.body < 0 || load.body >= system.bodies())
+            throw std::invalid_argument("loads: body " + std::to_string(load.body) + " is none of the " + std::to_string(system.bodies()));
+    static_cast<Acting&>(system) = acting;
+}
+
 class Equations {
    public:
     using StateArrays = std::tuple<Array, Array, Array>;  // q (axes,), multipliers of joints (joints, 6) and of rows (rows,)
@@ -82,7 +100,11 @@ class Equations {
     }
 
     const std::shared_ptr<const Model>& model() const { return model_; }
-    const System& blank() const { return *blank_; }  // to copy; of the model before `with_numbers`
+    System new_system() const {
+        System own = *blank_;
+        if (&own.model() != model_.get()) own.use(model_);
+        return own;
+    }
 
     // Places of the unknowns: their number, the ranges of the twists and of the rows, and for each coordinate and (for the first of
     // six multipliers) each joint one place.
@@ -108,9 +130,10 @@ class Equations {
     // A system for the caller alone. Its storage is used again when it is given up.
     std::shared_ptr<System> system(const Acting& acting, State state) const {
         std::unique_ptr<System> own = spare_->exchange(nullptr);
-        if (!own) own = std::make_unique<System>(*blank_);
-        if (&own->model() != model_.get()) own->use(model_);
-        static_cast<Acting&>(*own) = acting;
+        if (!own)
+            own = std::make_unique<System>(new_system());
+        else if (&own->model() != model_.get()) own->use(model_);
+        set_acting(*own, acting);
         own->state = std::move(state);
         own->active_fixed = false;
         return {own.release(), [spare = spare_](System* done) { spare->exchange(std::unique_ptr<System>(done)); }};
@@ -155,6 +178,9 @@ class Equations {
                                                          const Doubles& limits, int iterations, const std::vector<int>& ends,
                                                          const std::vector<bool>& definite, int body, const Doubles& point) const {
         expect(point, 3);
+        expect_entries("definite", definite.size(), ends.size());
+        if (!std::is_sorted(ends.begin(), ends.end()) || (!ends.empty() && (ends.front() < 0 || ends.back() > static_cast<int>(acting.loads.size()))))
+            throw std::invalid_argument("ends must rise, from 0 to at most " + std::to_string(acting.loads.size()) + ", the number of loads");
         const auto own = system(acting, q, lambda, mu);
         const Vec3 on_body(point.data());
         const BranchLimits within = branch_limits(limits, iterations, true);
@@ -170,7 +196,7 @@ class Equations {
                 first = last;
                 own->state = start;
                 BranchLimits now = within;
-                now.definite = definite.at(k);
+                now.definite = definite[k];
                 converged.push_back(supple::continue_branch(*own, now).converged);
                 const Vec3 found = body < 0 ? on_body : own->state.H.at(body).act(on_body);
                 positions.insert(positions.end(), found.data(), found.data() + 3);
