@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import coo_matrix
 
 from supple import spatial
-from supple.engine.assembly import Equations, Load
+from supple.engine.assembly import Acting, Equations, Load, State
 from supple.engine.linearisation import Linearisation
 from supple.mechanism import Mechanism, kinematics, mobility
 from supple.mechanism.axes import axis_slices, of_tree
 from supple.mechanism.kinematics import displacement_across
+from supple.mechanism.springs import stiffness_scale
 
 Rng = np.random.Generator
 ROTATION_VECTORS = ("ball", "bushing", "free")
@@ -136,3 +137,108 @@ def statics_residual(
     for joint, part in zip(mech.joints, slices, strict=True):  # from rates of q to rates of increments
         force[part] = np.linalg.solve(joint.increments(q[part]).T, force[part])
     return force, -np.array(gaps).reshape(-1, 6), np.array(errors)
+
+
+@dataclass
+class Search:
+    """Where a search for an equilibrium ended."""
+
+    found: bool
+    state: State
+    history: list[float]
+    """Size of each Newton step, rad (lengths over the radius)."""
+    shifts: int = 0
+    """Number of steps for which stiffness was added."""
+    halved: int = 0
+    """Number of times that a step was halved."""
+
+
+def find_equilibrium(
+    eqs: Equations, acting: Acting, state: State, limits: np.ndarray, iterations: int, minimise: bool
+) -> Search:
+    """Newton's method from a state to an equilibrium on any branch, under loads with a potential and without redundant
+    loops and rows. `limits`: those of `newton_limits`.
+
+    The state moves by alpha x, where K x = r. The share alpha is halved until the next step, with the same K, is
+    shorter. With `minimise` and unless K is positive definite in the admissible motions, x solves (K + S) x = r, where
+    S is a stiffness of all coordinates.
+    """
+    _, accurate, closed, most_turn = limits[:4]
+    coordinates = np.zeros(eqs.layout.size)
+    coordinates[eqs.layout.coordinates] = stiffness_scale(eqs.mechanism)
+    result = Search(False, state, [])
+    for _ in range(iterations):
+        base = result.state
+        linear = Linearisation.at(eqs, acting, base)
+        tangent, active = dense_tangent(linear), active_rows(linear)
+        x = np.linalg.solve(tangent, linear.core.residual)
+        size = motion_size(eqs, x)
+        shift = minimise and size > accurate and has_negative(linear, 0.0)
+        if shift:
+            stiffness = next((s for s in 10.0 ** np.arange(-4, 3) if not has_negative(linear, s)), 1e3)
+            x = np.linalg.solve(tangent + 3 * stiffness * np.diag(coordinates), linear.core.residual)
+            size = motion_size(eqs, x)
+            result.shifts += 1
+        result.history.append(size)
+        alpha = min(1.0, most_turn / size) if size else 1.0
+        while True:
+            result.state = moved(eqs, base, alpha * x)
+            reached = Linearisation.at(eqs, acting, result.state)
+            if shift or size < accurate or (active_rows(reached) != active).any():
+                break
+            following = motion_size(eqs, np.linalg.solve(tangent, reached.core.residual))
+            if following < max((1 - alpha / 4) * size, accurate):
+                break
+            alpha /= 2
+            result.halved += 1
+            if alpha < 0.005:
+                return result
+        settled = size < accurate and not (active_rows(reached) != active).any()
+        result.found = bool(settled and gap_size(reached) < closed)
+        if result.found:
+            break
+    return result
+
+
+def moved(eqs: Equations, state: State, x: np.ndarray) -> State:
+    """The state moved by x (unknowns,); the multipliers of the tree's joints stay as they are."""
+    q, reactions, mu = (part.copy() for part in state)
+    at, mech = eqs.layout, eqs.mechanism
+    axis = 0
+    for joint in mech.joints:
+        for size in joint.blocks:
+            here, step = slice(axis, axis + size), x[at.coordinates[axis : axis + size]]
+            if size == 3:
+                q[here] = spatial.so3_log(spatial.so3_exp(q[here]) @ spatial.so3_exp(step))
+            else:
+                q[here] += step
+            axis += size
+    for j in mech.topology.loops:
+        reactions[j] += x[at.multipliers[j]]
+    return q, reactions, mu + x[at.rows]
+
+
+def motion_size(eqs: Equations, x: np.ndarray) -> float:
+    """Largest increment of a coordinate in x, rad, or lengths over the radius. Amplitudes count as lengths."""
+    turning = np.concatenate([j.twists[:, 3:].any(axis=1) & (j.interface is None) for j in eqs.mechanism.joints])
+    return float((np.abs(x[eqs.layout.coordinates]) / np.where(turning, 1.0, eqs.mechanism.radius)).max())
+
+
+def gap_size(linear: Linearisation) -> float:
+    """Largest gap of a loop, rad, or lengths over the radius, and error of an active row."""
+    gaps = linear.core.gaps[list(linear.mechanism.topology.loops)] / ([linear.mechanism.radius] * 3 + [1.0] * 3)
+    errors = linear.core.residual[linear.layout.rows][active_rows(linear)]
+    return float(max(np.abs(gaps).max(initial=0.0), np.abs(errors).max(initial=0.0)))
+
+
+def active_rows(linear: Linearisation) -> np.ndarray:
+    """(rows,) which rows are active. The equation of others is mu = 0, so they have an entry on the diagonal."""
+    return dense_tangent(linear).diagonal()[linear.layout.rows] == 0
+
+
+def has_negative(linear: Linearisation, shift: float) -> bool:
+    """Whether the stiffness of some admissible motion is negative, with `shift` times the scale of stiffness added to
+    all coordinates."""
+    stiffness = (linear.stiffness + linear.stiffness.T) / 2
+    added = shift * stiffness_scale(linear.mechanism) * linear.free.T @ linear.free
+    return bool(np.linalg.eigvalsh(stiffness + added).min(initial=1.0) < 0)

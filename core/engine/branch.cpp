@@ -110,4 +110,22 @@ Search find_equilibrium(System& system, const BranchLimits& limits, bool minimis
     return result;
 }
 
+bool find_close(System& system) {
+    std::vector<double> x(system.unknowns());
+    for (int k = 0; k < 20; ++k) {
+        system.evaluate(true);
+        system.factorise();
+        system.solve(system.residual().data(), x.data(), false, true);
+        const double size = system.motion_size(x.data());
+        if (!(size < 1) || system.fronts().negative()) return false;
+        const State base = system.state;
+        system.retract(base, x.data(), 1.0);
+        if (size < 1e-9) {
+            system.evaluate(false);
+            return true;
+        }
+    }
+    return false;
+}
+
 }  // namespace supple

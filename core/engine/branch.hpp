@@ -18,7 +18,8 @@ struct BranchLimits {
     double tolerance;              // a Newton step below this is the last one
     double accurate;               // the tolerance of a final state
     double closed;                 // largest gap of loops and error of rows
-    double most_turn, short_turn;  // largest Newton step; along a branch, the same where a limit is met or left or pivots are negative
+    double most_turn;              // largest Newton step
+    double short_turn;             // the same on a branch, in a step that meets or leaves a limit, or with negative pivots
     double first_rate, later_rate; // largest contraction rates
     int iterations;
     bool definite;                 // no pivot may be negative (loads with a potential); otherwise the determinant may not be
@@ -32,11 +33,16 @@ struct Search {
     std::vector<double> history;  // size of each Newton step
 };
 
-// Converges to an equilibrium from system.state, on whatever branch; of the limits, the rates have no effect.
-// The line search requires that the next step, computed with the old factors, is smaller than this one (the natural level function,
-// which does not depend on units or stiffness). With `minimise`, stiffness is added to an indefinite tangent until it is positive
-// definite, so that the search leaves saddle points of the energy. Without a potential there is no energy; stiffness is added where
-// the determinant is negative (divergence).
+// From system.state to an equilibrium on any branch. It takes `accurate`, `closed`, `most_turn`, `iterations` and `definite` of the limits.
+// Line search: a step is halved until the next step, solved with the same factors, is shorter. This measure (the natural level function)
+// depends neither on units nor on stiffness. A step that meets or leaves a limit changes the equations and is not halved.
+// With `minimise`, the search moves away from unstable states, such as saddle points of the energy: stiffness is added to the coordinates
+// until no pivot is negative, and the step is not halved. Unstable: some pivot is negative; without a potential, the determinant is
+// negative (divergence).
 Search find_equilibrium(System& system, const BranchLimits& limits, bool minimise);
+
+// From system.state to an equilibrium close by, by full steps below 1 rad (lengths over the length scale); evaluates the system there.
+// False if it does not converge, or if the tangent has a negative pivot on the way.
+bool find_close(System& system);
 
 }  // namespace supple

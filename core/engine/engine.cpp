@@ -61,14 +61,15 @@ void bind_engine(nb::module_& module) {
                      nb::rv_policy::automatic)  // with the sign of Newton's right-hand side
         .def_prop_ro("error", [](const Evaluation& e) { return std::max(e.system().imbalance(), e.system().gap_size()); })
         .def_prop_ro("energies", [](const Evaluation& e) { return std::make_pair(e.system().strain_energy(), e.system().gravity_energy()); });
-    nb::class_<Linearisation, Evaluation>(module, "Linearisation")
+    nb::class_<TangentEvaluation, Evaluation>(module, "TangentEvaluation")
+        .def("tangent", &TangentEvaluation::tangent)
+        .def("multiply", &TangentEvaluation::multiply)
+        .def("moved", &TangentEvaluation::moved)
+        .def("carry", &TangentEvaluation::carry)
+        .def("jacobian", &TangentEvaluation::jacobian);
+    nb::class_<Linearisation, TangentEvaluation>(module, "Linearisation")
         .def("solve", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, false); })
         .def("solve_transposed", [](const Linearisation& self, const Doubles& rhs) { return self.solve(rhs, true); })
-        .def("tangent", &Linearisation::tangent)
-        .def("multiply", &Linearisation::multiply)
-        .def("moved", &Linearisation::moved)
-        .def("carry", &Linearisation::carry)
-        .def("jacobian", &Linearisation::jacobian)
         .def("seconds_per_factorisation", &Linearisation::seconds_per_factorisation)
         .def_prop_ro("operations", [](const Linearisation& l) { return l.system().fronts().operations(); })
         .def_prop_ro("storage", [](const Linearisation& l) { return l.system().fronts().storage(); })
@@ -87,7 +88,7 @@ void bind_engine(nb::module_& module) {
              })
         .def("evaluate",
              [](const Equations& e, const Acting& acting, const Doubles& q, const Doubles& lambda, const Doubles& mu) {
-                 return Evaluation(e, e.system(acting, q, lambda, mu));
+                 return Evaluation(e.system(acting, q, lambda, mu));
              })
         .def("linearise",
              [](const Equations& e, const Acting& acting, const Doubles& q, const Doubles& lambda, const Doubles& mu) {

@@ -16,10 +16,7 @@ class Engine {
     // It stays where it is when `start` makes another one, because a World refers to it. Reading the system copies its state from it.
     mutable std::optional<Stepper> stepper;
 
-    Engine(const Equations& of, const Acting& acting) : system(of.blank()) {
-        system.use(of.model());
-        act(acting);
-    }
+    Engine(const Equations& of, const Acting& acting) : system(of.new_system()) { act(acting); }
 
     // (actuators, 4): whether it is on, control, activation, and the constant part of the force that the springs contain.
     Array actuation() const {
@@ -55,7 +52,7 @@ class Engine {
     // Everything that acts, but handles, torques and actuators.
     void act(const Acting& acting) {
         refresh();
-        static_cast<Acting&>(system) = acting;
+        set_acting(system, acting);
     }
     void set_loads(std::vector<Load> loads) {
         refresh();

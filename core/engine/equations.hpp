@@ -4,9 +4,11 @@
 
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -63,6 +65,22 @@ inline void set_points(Acting& acting, const Doubles& rest, const std::vector<do
     std::copy(targets.begin(), targets.end(), acting.targets.begin());
 }
 
+inline void expect_entries(const std::string& array, std::size_t found, std::size_t expected) {
+    if (found != expected)
+        throw std::invalid_argument(array + " has " + std::to_string(found) + " entries, but " + std::to_string(expected) + " are expected");
+}
+
+// Raises if `acting` was made for a system with another number of coordinates, springs or rows, or with more bodies.
+inline void set_acting(System& system, const Acting& acting) {
+    expect_entries("rest", acting.rest.size(), system.rest.size());
+    expect_entries("spring_rest", acting.spring_rest.size(), system.spring_rest.size());
+    expect_entries("targets", acting.targets.size(), system.targets.size());
+    for (const Load& load : acting.loads)
+        if (load.body < 0 || load.body >= system.bodies())
+            throw std::invalid_argument("loads: body " + std::to_string(load.body) + " is none of the " + std::to_string(system.bodies()));
+    static_cast<Acting&>(system) = acting;
+}
+
 class Equations {
    public:
     using StateArrays = std::tuple<Array, Array, Array>;  // q (axes,), multipliers of joints (joints, 6) and of rows (rows,)
@@ -82,7 +100,11 @@ class Equations {
     }
 
     const std::shared_ptr<const Model>& model() const { return model_; }
-    const System& blank() const { return *blank_; }  // to copy; of the model before `with_numbers`
+    System new_system() const {
+        System own = *blank_;
+        if (&own.model() != model_.get()) own.use(model_);
+        return own;
+    }
 
     // Places of the unknowns: their number, the ranges of the twists and of the rows, and for each coordinate and (for the first of
     // six multipliers) each joint one place.
@@ -108,9 +130,10 @@ class Equations {
     // A system for the caller alone. Its storage is used again when it is given up.
     std::shared_ptr<System> system(const Acting& acting, State state) const {
         std::unique_ptr<System> own = spare_->exchange(nullptr);
-        if (!own) own = std::make_unique<System>(*blank_);
-        if (&own->model() != model_.get()) own->use(model_);
-        static_cast<Acting&>(*own) = acting;
+        if (!own)
+            own = std::make_unique<System>(new_system());
+        else if (&own->model() != model_.get()) own->use(model_);
+        set_acting(*own, acting);
         own->state = std::move(state);
         own->active_fixed = false;
         return {own.release(), [spare = spare_](System* done) { spare->exchange(std::unique_ptr<System>(done)); }};
@@ -148,13 +171,16 @@ class Equations {
         return {search.found, arrays(own->state), search.history};
     }
 
-    // `continue_branch` from one state under each of several sets of loads, beside what acts already: for each whether it converged, and
-    // the position (3,) of a point of a body then (of the world if the body is -1). Set k has the loads from ends[k - 1] to ends[k];
-    // definite[k] says whether they have a potential.
+    // `continue_branch` from the same state under each of several sets of loads: for each set whether it converged, and the position (3,)
+    // that a point of a body reaches (of the world if `body` is -1). The first set has the loads of `acting` up to number ends[0], set k
+    // those from number ends[k - 1] to ends[k]; definite[k] says whether they have a potential. Gravity and set-points are those of `acting`.
     std::tuple<std::vector<bool>, Array> positions_under(const Acting& acting, const Doubles& q, const Doubles& lambda, const Doubles& mu,
                                                          const Doubles& limits, int iterations, const std::vector<int>& ends,
                                                          const std::vector<bool>& definite, int body, const Doubles& point) const {
         expect(point, 3);
+        expect_entries("definite", definite.size(), ends.size());
+        if (!std::is_sorted(ends.begin(), ends.end()) || (!ends.empty() && (ends.front() < 0 || ends.back() > static_cast<int>(acting.loads.size()))))
+            throw std::invalid_argument("ends must rise, from 0 to at most " + std::to_string(acting.loads.size()) + ", the number of loads");
         const auto own = system(acting, q, lambda, mu);
         const Vec3 on_body(point.data());
         const BranchLimits within = branch_limits(limits, iterations, true);
@@ -170,7 +196,7 @@ class Equations {
                 first = last;
                 own->state = start;
                 BranchLimits now = within;
-                now.definite = definite.at(k);
+                now.definite = definite[k];
                 converged.push_back(supple::continue_branch(*own, now).converged);
                 const Vec3 found = body < 0 ? on_body : own->state.H.at(body).act(on_body);
                 positions.insert(positions.end(), found.data(), found.data() + 3);
@@ -179,8 +205,8 @@ class Equations {
         return {std::move(converged), numpy(std::move(positions), {ends.size(), 3})};
     }
 
-    // Static equilibria along a path of set-points: Newton's method from each state to the next. `targets` (n, driven rows).
-    // Poses (k, bodies, 4, 4) and coordinates (k, axes) of the first k that converge to a stable state.
+    // Static equilibria along a path of set-points `targets` (n, driven rows), each by `find_close` from the one before it: the number k
+    // that was found before the first failure, their poses (k, bodies, 4, 4) and coordinates (k, axes).
     std::tuple<int, Array, Array> follow(const Acting& acting, const Doubles& q, const Doubles& lambda, const Doubles& mu,
                                          const std::vector<int>& driven, const Doubles& targets, int n) const {
         expect(targets, driven.size() * n);
@@ -189,22 +215,9 @@ class Equations {
         std::size_t k = 0;
         {
             nb::gil_scoped_release release;
-            std::vector<double> x(own->unknowns());
             for (; k < static_cast<std::size_t>(n); ++k) {
                 for (std::size_t i = 0; i < driven.size(); ++i) own->targets.at(driven[i]) = targets.data()[k * driven.size() + i];
-                bool converged = false;
-                for (int iteration = 0; iteration < 20 && !converged; ++iteration) {
-                    own->evaluate(true);
-                    own->factorise();
-                    own->solve(own->residual().data(), x.data(), false, true);
-                    const double size = own->motion_size(x.data());
-                    if (!(size < 1) || own->fronts().negative()) break;
-                    const State base = own->state;
-                    own->retract(base, x.data(), 1.0);
-                    converged = size < 1e-9;
-                }
-                if (!converged) break;
-                own->evaluate(false);
+                if (!find_close(*own)) break;
                 all_q.insert(all_q.end(), own->state.q.begin(), own->state.q.end());
                 const std::size_t first = all_poses.size();
                 all_poses.resize(first + 16 * own->state.H.size(), 0.0);

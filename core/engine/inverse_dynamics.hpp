@@ -16,13 +16,15 @@
 
 namespace supple {
 
-struct OwnSystem {
+struct OwnSystem {  // a base class, because Articulated refers to the system from its construction on
     System own;
 };
 
 class InverseDynamics : private OwnSystem, private Articulated {
    public:
     explicit InverseDynamics(std::shared_ptr<const Model> model);
+    InverseDynamics(const InverseDynamics&) = delete;  // a copy would refer to the system of the original
+    InverseDynamics& operator=(const InverseDynamics&) = delete;
 
     int size() const { return size_; }  // coordinates of the spanning tree
     // q, its first and second time derivative, and the torques: in the order of the tree's joints in the description.

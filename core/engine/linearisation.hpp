@@ -1,4 +1,4 @@
-// The equations of statics at one state: evaluated, or with their factorised tangent.
+// The equations of statics at one state: evaluated, with their tangent, or with the tangent's factors too.
 #pragma once
 
 #include <algorithm>
@@ -11,45 +11,30 @@ namespace supple {
 
 class Evaluation {
    public:
-    Evaluation(const Equations& equations, std::shared_ptr<System> system, bool tangent = false)
-        : equations_(equations), owned_(std::move(system)), system_(*owned_) {
+    explicit Evaluation(std::shared_ptr<System> system, bool tangent = false) : owned_(std::move(system)), system_(*owned_) {
         owned_->evaluate(tangent);
     }
 
     const System& system() const { return system_; }
 
    protected:
-    Equations equations_;
     std::shared_ptr<System> owned_;  // nobody else changes it
     const System& system_;
 };
 
-class Linearisation : public Evaluation {
+// With the tangent K, which is not factorised.
+class TangentEvaluation : public Evaluation {
    public:
-    Linearisation(const Equations& equations, std::shared_ptr<System> system) : Evaluation(equations, std::move(system), true) {
-        owned_->factorise();
-    }
+    TangentEvaluation(const Equations& equations, std::shared_ptr<System> system) : Evaluation(std::move(system), true), equations_(equations) {}
 
-    // Solutions x of K x = b, or of K^T x = b, for each row b of (m, unknowns).
-    Array solve(const Doubles& rhs, bool transposed) const {
-        const std::size_t n = system_.unknowns(), m = rhs.size() / n;
-        expect(rhs, m * n);
-        std::vector<double> x(m * n);
-        {
-            nb::gil_scoped_release release;
-            for (std::size_t i = 0; i < m; ++i) system_.solve(rhs.data() + i * n, x.data() + i * n, transposed, true);
-        }
-        return numpy(std::move(x), {m, n});
-    }
-
-    // The equations at the state moved by alpha x, with the same active limits. The tangent is not factorised.
-    Linearisation moved(const Doubles& x, double alpha) const {
+    // At the state moved by alpha x, with the same active limits.
+    TangentEvaluation moved(const Doubles& x, double alpha) const {
         expect(x, system_.unknowns());
         auto near = equations_.system(system_, system_.state);
         near->active_fixed = true;
         near->set_active(system_.active());
         near->retract(system_.state, x.data(), alpha);
-        return {equations_, std::move(near), Unfactorised{}};
+        return {equations_, std::move(near)};
     }
 
     // K x, or K^T x; the regularisation is left out.
@@ -106,16 +91,33 @@ class Linearisation : public Evaluation {
         return {numpy(std::move(rows), {n}), numpy(std::move(columns), {n}), numpy(std::move(values), {n})};
     }
 
+   private:
+    Equations equations_;  // for `moved`; three pointers
+};
+
+// With the factors of K.
+class Linearisation : public TangentEvaluation {
+   public:
+    Linearisation(const Equations& equations, std::shared_ptr<System> system) : TangentEvaluation(equations, std::move(system)) { owned_->factorise(); }
+
+    // Solutions x of K x = b, or of K^T x = b, for each row b of (m, unknowns).
+    Array solve(const Doubles& rhs, bool transposed) const {
+        const std::size_t n = system_.unknowns(), m = rhs.size() / n;
+        expect(rhs, m * n);
+        std::vector<double> x(m * n);
+        {
+            nb::gil_scoped_release release;
+            for (std::size_t i = 0; i < m; ++i) system_.solve(rhs.data() + i * n, x.data() + i * n, transposed, true);
+        }
+        return numpy(std::move(x), {m, n});
+    }
+
     // For benchmarks: factorises again, with the same result.
     double seconds_per_factorisation(int calls) {
         const auto start = std::chrono::steady_clock::now();
         for (int k = 0; k < calls; ++k) owned_->factorise();
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / calls;
     }
-
-   private:
-    struct Unfactorised {};
-    Linearisation(const Equations& equations, std::shared_ptr<System> system, Unfactorised) : Evaluation(equations, std::move(system), true) {}
 };
 
 }  // namespace supple

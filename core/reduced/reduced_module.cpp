@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "engine/engine.hpp"
+#include "engine/equations.hpp"
 #include "module.hpp"
 #include "reduced/joints.hpp"
 #include "reduced/motion_module.hpp"
@@ -19,7 +19,8 @@ namespace {
 class ReducedCore {
    public:
     Reduced model;
-    std::unique_ptr<Joints> joints;  // if links follow the joints
+    std::unique_ptr<const System> system;  // that the joints refer to
+    std::unique_ptr<Joints> joints;        // if links follow the joints
     std::unique_ptr<Links> links;
     std::vector<double> poses;  // (links, 4, 4)
     std::vector<double> velocities;  // (links, 6) body twists
@@ -69,14 +70,16 @@ class ReducedCore {
     // Links by joint coordinates instead of twists. `bodies`, `on_body` (e, 4, 4): of the end effectors.
     void set_joints(const Equations& equations, const std::vector<int>& bodies, const Doubles& on_body, const Doubles& rest, const Doubles& map,
                     const Doubles& by_tips, const Doubles& by_loops, const Doubles& loop_tips, const Doubles& cobasis, int count) {
-        const std::size_t axes = equations.blank().axes(), e = model.tips.size();
+        auto own = std::make_unique<const System>(equations.new_system());
+        const std::size_t axes = own->axes(), e = model.tips.size();
         expect(on_body, 16 * e);
         expect(rest, axes);
         std::vector<Joints::Tip> tips;
         for (std::size_t i = 0; i < e; ++i) tips.push_back({bodies.at(i), pose(on_body.data() + 16 * i)});
-        joints = std::make_unique<Joints>(equations.blank(), std::move(tips),
+        joints = std::make_unique<Joints>(*own, std::move(tips),
                                           Joints::Maps{vector(rest), matrix(map, axes), matrix(by_tips, axes), matrix(by_loops, axes),
                                                        matrix(loop_tips, 6 * e), matrix(cobasis, cobasis.size() / (6 * e))});
+        system = std::move(own);
         corrections = count;
     }
 
@@ -103,7 +106,7 @@ void bind_reduced(nb::module_& module) {
     core.def(nb::init<const Doubles&, const Doubles&, const Doubles&, const Doubles&, double>())
         .def("add_tip", &ReducedCore::add_tip)
         .def("set_links", &ReducedCore::set_links)
-        .def("set_joints", &ReducedCore::set_joints, nb::keep_alive<1, 2>())
+        .def("set_joints", &ReducedCore::set_joints)
         .def("set_offsets",
              [](ReducedCore& c, const Doubles& twists, const Doubles& increments, const Doubles& target) {
                  expect(twists, 6 * c.links->count());

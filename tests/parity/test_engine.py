@@ -9,7 +9,8 @@ import engine_reference as reference
 import mechanisms
 import supple
 from supple.engine.assembly import equations, loads
-from supple.engine.linearisation import Linearisation
+from supple.engine.linearisation import Linearisation, linearised
+from supple.engine.newton import LARGEST_TURN, NEWTON_LIMIT, newton_limits
 from supple.mechanism import Curve
 from supple.mechanism.axes import of_tree
 
@@ -85,3 +86,65 @@ def test_curves_are_those_of_the_description():
         assert linear.core.residual[at] == pytest.approx(-0.7 * x - float(curve(x)), abs=1e-12)
         assert reference.dense_tangent(linear)[at, at] == pytest.approx(0.7 + float(curve.slope(x)), abs=1e-12)
         assert linear.core.energies[0] == pytest.approx(0.35 * x**2 + float(curve.energy(x)), abs=1e-12)
+
+
+def search(
+    mech: supple.Mechanism, wrenches: dict[str, list[float]], minimise: bool, iterations: int = NEWTON_LIMIT
+) -> reference.Search:
+    """The search for an equilibrium from the reference pose as written out, which the compiled one must follow."""
+    eqs = equations(mech)
+    acting, start = eqs.acting(loads(mech, wrenches)), eqs.zero_state()
+    limits = newton_limits(largest_turn=LARGEST_TURN)
+    written = reference.find_equilibrium(eqs, acting, start, limits, iterations, minimise)
+    found, state, history = eqs.core.find_equilibrium(eqs.compiled(acting), *start, limits, iterations, True, minimise)
+    assert found == written.found
+    np.testing.assert_allclose(history, written.history, atol=1e-9)
+    at = eqs.evaluated(acting, written.state)
+    for compiled, other in zip(state, (at.q, at.reactions, at.mu), strict=True):
+        np.testing.assert_allclose(compiled, other, atol=1e-9 * max(1.0, np.abs(other).max(initial=0.0)))
+    return written
+
+
+@pytest.mark.parametrize(("name", "tip"), [("helix", "tip"), ("loop", "tip"), ("robot_arm", "tip"), ("y", "right_tip")])
+def test_search_for_equilibria_of_the_library(name, tip):
+    mech = getattr(supple.library, name)()
+    for force in ([0, 0, -5], [3, 20, -100], [0, 300, -1000]):
+        for minimise in (False, True):
+            search(mech, {tip: [*force, 0, 0, 0]}, minimise)
+
+
+def test_search_for_equilibria_with_couplings_and_motors():
+    searches = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        mech = reference.unlimited(mechanisms.random_mechanism(rng, 6, kinds=KINDS, **COUPLINGS))
+        rows = linearised(mech).conditions
+        if np.linalg.matrix_rank(rows) == len(rows):  # a motor may hold what a coupling holds
+            search(mech, {mech.bodies[-1].name: [*rng.normal(size=3) * 10, 0, 0, 0]}, minimise=True)
+            searches += 1
+    assert searches > 5
+
+
+def test_search_for_equilibria_with_limits():
+    touched = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        mech = mechanisms.random_mechanism(rng, 6)
+        found = search(mech, {mech.bodies[-1].name: [*rng.normal(size=3) * 10, 0, 0, 0]}, minimise=True)
+        touched += np.count_nonzero(found.state[2])
+    assert touched > 0
+
+
+def test_search_leaves_unstable_states():
+    found = search(supple.library.robot_arm(), {"tip": [0, 300, -1000, 0, 0, 0]}, minimise=True)
+    assert found.found
+    assert found.shifts > 0
+    assert found.halved > 0
+
+
+def test_search_that_fails():
+    arm = supple.library.robot_arm()
+    shortened = search(arm, {"tip": [0, 0, -20_000, 0, 0, 0]}, minimise=False)  # no share of the last step is accepted
+    assert not shortened.found
+    assert len(shortened.history) < NEWTON_LIMIT
+    assert not search(arm, {"tip": [3, 20, -100, 0, 0, 0]}, minimise=True, iterations=3).found

@@ -11,7 +11,8 @@ import rounded_linkages
 import supple
 from mechanisms import four_bar
 from small_mechanisms import STILL, chain, driven, flat, pendulum, square, strut, wheels
-from supple.engine import linearisation
+from supple import _core
+from supple.engine import assembly, linearisation, newton
 from supple.mechanism import Curve, Motor
 
 # bad input to equilibrium
@@ -685,3 +686,52 @@ def test_steps_in_any_split_give_the_same_bits():
     for _ in range(50):
         often.step()
     np.testing.assert_array_equal(once.save().history, often.save().history)
+
+
+# the compiled equations
+
+
+def test_loads_and_set_points_of_an_equilibrium_are_its_own():
+    mech = driven()
+    eq = supple.equilibrium(mech, {mech.bodies[0].name: [0, 0, -1, 0, 0, 0]})
+    sim = supple.Simulation(mech, 1e-3, at=eq)
+    for part in (eq.acting.rest, eq.acting.gravity, eq.loads[0].wrench, eq.loads[0].point):
+        with pytest.raises(ValueError, match="read-only"):
+            part[0] = 1.0
+    eq.acting.targets["drive"] = 0.5
+    assert sim.targets["drive"] == 0.0
+    assert supple.equilibrium(mech).acting.targets["drive"] == 0.0
+
+
+def test_what_acts_must_be_of_the_same_mechanism():
+    eqs, others = assembly.equations(chain([20.0])), assembly.equations(chain([20.0] * 3))
+    with pytest.raises(ValueError, match="rest has 3 entries, but 1 are expected"):
+        eqs.core.evaluate(others.compiled(others.acting()), *eqs.zero_state())
+    with pytest.raises(ValueError, match="rest has 1 entries, but 3 are expected"):
+        _core.Engine(others.core, eqs.compiled(eqs.acting()))
+
+
+@pytest.mark.parametrize(
+    ("ends", "definite", "text"),
+    [
+        ([1, 2], [True], "definite has 1 entries, but 2 are expected"),
+        ([1, 3], [True, True], "ends must rise, from 0 to at most 2, the number of loads"),
+        ([2, 1], [True, True], "ends must rise"),
+        ([-1, 2], [True, True], "ends must rise"),
+    ],
+)
+def test_sets_of_loads_must_fit(ends, definite, text):
+    mech = pendulum()
+    eqs = assembly.equations(mech)
+    acting = eqs.acting(2 * assembly.loads(mech, {"rod": [0, 0, 1, 0, 0, 0]}))
+    with pytest.raises(ValueError, match=text):
+        eqs.core.positions_under(
+            eqs.compiled(acting), *eqs.zero_state(), newton.newton_limits(), 12, ends, definite, 0, np.zeros(3)
+        )
+
+
+def test_a_moved_tangent_has_no_factors():
+    linear = linearisation.linearised(pendulum())
+    near = linear.core.moved(np.zeros(linear.layout.size), 1.0)
+    np.testing.assert_array_equal(near.tangent(), linear.core.tangent())
+    assert not {"solve", "solve_transposed", "negative", "negative_determinant"} & set(dir(near))

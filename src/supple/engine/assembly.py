@@ -20,7 +20,7 @@ from supple.mechanism.kinematics import FURTHEST
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.notebook import brief
 from supple.mechanism.poses import find
-from supple.mechanism.record import Array, array
+from supple.mechanism.record import Array, array, lock
 from supple.mechanism.springs import stiffness_scale
 from supple.mechanism.values import by_coordinate, named_values
 
@@ -44,6 +44,9 @@ class Load:
     point: Array
     wrench: Array
     world: bool
+
+    def __post_init__(self) -> None:
+        lock((self.point, self.wrench))
 
     def scaled(self, by: float) -> Load:
         """The load times a factor."""
@@ -132,7 +135,8 @@ class Equations:
         return Acting(tuple(loads), self.mechanism.gravity, self.rest, self.targets)
 
     def unloaded(self) -> Acting:
-        """Set-points at which the reference pose is in equilibrium, without loads and gravity."""
+        """No loads, no gravity, and the positions of the reference pose as set-points. The reference pose is an
+        equilibrium then, unless a spring's curve has a torque at zero deflection."""
         targets = {}
         for c in self.mechanism.couplings:
             targets[c.name] = float(c.coefficients @ self.reference[[self.axis[n] for n in c.coordinates]])
@@ -217,6 +221,12 @@ class Acting:
     """(axes,) rest positions of the joints' springs, in the order of `mech.joints`."""
     targets: dict[str, float]
     """Rest lengths of couplings and positions of motors."""
+
+    def __post_init__(self) -> None:
+        own = {"gravity": self.gravity.copy(), "rest": self.rest.copy(), "targets": dict(self.targets)}
+        lock(own)
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
 
     def interpolated(self, other: Acting, share: float) -> Acting:
         """This at share 0, the other at share 1, linear in between."""

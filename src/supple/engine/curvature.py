@@ -30,7 +30,7 @@ STENCIL = ((1.0, 8.0), (-1.0, -8.0), (2.0, -1.0), (-2.0, 1.0))
 
 
 class Tangent:
-    """A linearisation in its independent unknowns."""
+    """The tangent in its independent unknowns: that of a linearisation, or `core`, that of a state near it."""
 
     def __init__(self, linear: Linearisation, gravity: Array, core: Any = None) -> None:
         self.linear, self.layout, self.gravity = linear, linear.layout, gravity

@@ -4,7 +4,7 @@ are snapshots for their bases."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -98,7 +98,7 @@ def full_equilibrium(
             reached = system.solve(state, acting, None, state, state)
             if isinstance(reached, Failure):
                 if width == 1:
-                    check_held(Linearisation.at(eqs, eqs.acting(), eqs.zero_state()))
+                    check_held(Linearisation.at(eqs, replace(goal, loads=()), eqs.zero_state()))
                 width = (fraction - done) / 2
                 if width < SMALLEST_FRACTION:
                     raise ConvergenceError(

@@ -130,7 +130,7 @@ class FullSimulation(Recordable):
                 checked_equilibrium(start, mech, "start")
             else:
                 check_start_state(start, mech)
-            self._set_points = start.acting
+            self._set_points = replace(start.acting)  # with targets of its own
             self._loads = {load.name: load for load in start.acting.loads}
         if isinstance(start, FullEquilibrium):
             if rates is not None:

@@ -119,7 +119,8 @@ class Linearisation:
     @cached_property
     def free(self) -> Array:
         """(axes, m): basis of the admissible increments, which keep loops closed and rows satisfied. Idle spins that a
-        weak spring holds are left out: the basis is perpendicular to them, by mass where they have any."""
+        weak spring holds are left out: the basis is orthogonal to them in the mass matrix, or in the coordinates where
+        a spin has no mass."""
         basis = null_space(self.conditions)
         if not self.equations.idle:
             return basis
@@ -144,7 +145,7 @@ class Linearisation:
 
     @cached_property
     def _tangent(self) -> Any:
-        """(unknowns, unknowns) sparse, by rows."""
+        """(unknowns, unknowns) the tangent, sparse, stored by rows."""
         from scipy.sparse import coo_matrix
 
         rows, columns, values = self.core.tangent()
@@ -165,7 +166,7 @@ def linearised(mech: Mechanism, at: Equilibrium | None = None, turning: Sequence
     """The linearisation at an equilibrium, or at the reference pose.
 
     At the reference pose preload and gravity count as balanced, so the tangent is that of the unloaded springs.
-    Loads on the bodies or sites in `turning` count as fixed in the body's axes, also if they were given in world axes.
+    A load on a body or site in `turning` turns with the body, even if it was given in world axes.
     """
     from supple.engine.statics import checked_equilibrium
 
@@ -213,14 +214,15 @@ def null_space(rows: Array, tolerance: float = RANK_TOLERANCE) -> Array:
 
 
 def evenly_scaled(matrix: Array) -> tuple[Array, Array]:
-    """Scales s (n,) and the matrix s_i s_j A_ij, whose diagonal is 1: eigenvalues then do not depend on units."""
+    """Scales s (n,) and the matrix s_i s_j A_ij, whose diagonal entries are 1 or -1, and 0 where those of A are: its
+    eigenvalues do not depend on units."""
     diagonal = np.abs(np.diag(matrix))
     scales = 1 / np.sqrt(np.maximum(diagonal, 1e-14 * max(np.abs(matrix).max(), 1e-300)))
     return scales, scales[:, None] * matrix * scales
 
 
 def loose_coordinates(linear: Linearisation) -> list[str]:
-    """Coordinates of the motions in which the stiffness is zero."""
+    """Coordinates that move in some admissible motion without stiffness."""
     if not len(linear.stiffness):
         return []
     scales, stiffness = evenly_scaled(linear.stiffness)

@@ -68,7 +68,7 @@ class Newton:
 
     def correct(self, acting: Any, potential: bool, last_motion: float = LAST_MOTION) -> Correction:
         """`continue_branch` with compiled loads and set-points. `potential`: whether the loads have one."""
-        found = self.eqs.core.continue_branch(acting, *self.state, branch_sizes(last_motion), BRANCH_LIMIT, potential)
+        found = self.eqs.core.continue_branch(acting, *self.state, newton_limits(last_motion), BRANCH_LIMIT, potential)
         converged, reached, rate, changed, self.history = found
         self.iterations += len(self.history)
         if converged:
@@ -80,10 +80,10 @@ class Newton:
 
         With `minimise`, the search leaves saddle points of the energy, and without a potential states that diverge.
         """
-        sizes = branch_sizes(largest_turn=LARGEST_TURN)
+        limits = newton_limits(largest_turn=LARGEST_TURN)
         potential = has_potential(self.eqs.mechanism, acting.loads)
         found, reached, self.history = self.eqs.core.find_equilibrium(
-            self.eqs.compiled(acting), *self.state, sizes, NEWTON_LIMIT, potential, minimise
+            self.eqs.compiled(acting), *self.state, limits, NEWTON_LIMIT, potential, minimise
         )
         self.iterations += len(self.history)
         if found:
@@ -99,6 +99,7 @@ class Newton:
         return not linear.core.negative
 
 
-def branch_sizes(last_motion: float = LAST_MOTION, largest_turn: float = LARGEST_BRANCH_TURN) -> Array:
-    """(7,) tolerances and largest steps of Newton's method in the core."""
+def newton_limits(last_motion: float = LAST_MOTION, largest_turn: float = LARGEST_BRANCH_TURN) -> Array:
+    """(7,) the first fields of the core's `BranchLimits`: size of the last step, the same for a final state, gaps,
+    largest step, largest step where a limit is met or left, and the largest two contraction rates."""
     return np.array([last_motion, LAST_MOTION, CLOSED, largest_turn, SHORT_TURN, *LARGEST_RATES])

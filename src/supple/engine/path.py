@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from supple.engine.assembly import Acting
+from supple.engine.assembly import Acting, State
 from supple.engine.linearisation import RANK_TOLERANCE, Linearisation
 from supple.engine.newton import LAST_MOTION, PASSING_MOTION, SHORT_TURN, Correction, Newton
 from supple.engine.stability import has_potential
@@ -65,7 +65,7 @@ class PathFollower:
     """True if states at shares below 1 are needed to full accuracy."""
     shares: list[float] = field(default_factory=list)
     """Accepted so far."""
-    states: list[tuple[Array, Array, Array]] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
     """Coordinates and multipliers at each of the shares."""
     snaps: list[float] = field(default_factory=list)
     """Shares at which the stable branch ended and a state of another one was found."""

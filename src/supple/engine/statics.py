@@ -310,7 +310,7 @@ def solved_equilibrium(
 def _load_path(follower: PathFollower) -> LoadPath:
     """The accepted states of a path."""
     eqs = follower.newton.eqs
-    unloaded = eqs.compiled(eqs.acting())  # poses do not depend on what acts
-    poses = [eqs.core.evaluate(unloaded, *state).poses for state in follower.states]
+    given = eqs.compiled(eqs.acting())  # poses do not depend on it
+    poses = [eqs.core.evaluate(given, *state).poses for state in follower.states]
     q = np.array([of_tree(eqs.mechanism, state[0]) for state in follower.states])
     return LoadPath(np.array(follower.shares), q, np.array(poses))

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from supple.engine.assembly import Load, equations, loads
 from supple.engine.linearisation import Linearisation, check_held
-from supple.engine.newton import BRANCH_LIMIT, Newton, branch_sizes
+from supple.engine.newton import BRANCH_LIMIT, Newton, newton_limits
 from supple.engine.stability import has_potential
 from supple.engine.statics import Equilibrium, equilibrium, solved_equilibrium
 from supple.errors import ConvergenceError, MechanismError
@@ -368,9 +368,9 @@ class _Solver:
         None where that does not give the answer: `measure` does then."""
         if self.needs_equilibrium or len(self.checked) < len(self.loads):
             return [None] * len(self.task.loads)
-        start, sizes = self.start, branch_sizes()
+        start, limits = self.start, newton_limits()
         converged, found = self.eqs.core.positions_under(
-            self.compiled, *start, sizes, BRANCH_LIMIT, self.ends, self.potential, self.body, self.point
+            self.compiled, *start, limits, BRANCH_LIMIT, self.ends, self.potential, self.body, self.point
         )
         return [at if known else None for at, known in zip(found, converged, strict=True)]
 

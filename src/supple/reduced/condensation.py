@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from supple import _core, spatial
 from supple.engine import Equilibrium, equilibrium
 from supple.engine.actuation import ACTIVATION, CONTROL, SHARE, shift_controls
-from supple.engine.assembly import Acting, Equations, Load, equations, loads, turned
+from supple.engine.assembly import Acting, Equations, Load, State, equations, loads, turned
 from supple.engine.dynamics import METHODS, check_inertia
 from supple.errors import ConvergenceError, MechanismError, listed
 from supple.mechanism import Mechanism, Poses
@@ -236,7 +236,7 @@ class CondensedPose:
     """Elastic and gravitational energy, J."""
     gap: float
     """Largest gap of a loop over the radius, or error of a motor or touched limit."""
-    state: tuple[Array, Array, Array] = field(repr=False)
+    state: State = field(repr=False)
     """Coordinates of every joint, multipliers of joints and of constraint rows, as in `Equilibrium.state`."""
     acting: Acting = field(repr=False)
     """Loads, gravity and set-points that this state balances."""
@@ -280,20 +280,21 @@ class _Solver:
         driven = replace(mech, actuators=drives) if drives and drives != mech.actuators else mech
         self.eqs: Equations = equations(driven, bool(drives), held)
         self.frames = [mech.frame(name) for name in model.end_effectors]
-        self._engine: Any = _core.Engine(self.eqs.core, self.eqs.compiled(model.rest.acting))
+        self.inputs: Any = _core.Engine(self.eqs.core, self.eqs.compiled(model.rest.acting))
+        """The engine's core, for what acts on it. `engine` is the same core with the present state."""
         self.acting = self.eqs.acting()
         self.aim(model.rest.acting)
-        self._engine.place(*model.rest.state)
+        self.inputs.place(*model.rest.state)
         on_body = np.ascontiguousarray(np.array([pose for _, pose in self.frames]))
         bodies = [body for body, _ in self.frames]
         options = bodies, on_body, dt, METHODS[model.method]
         self.core: Any = (
-            _core.DeterminedCore(self._engine, *options)
+            _core.DeterminedCore(self.inputs, *options)
             if moving and not model.has_interior
-            else _core.CondensedCore(self._engine, *options, moving, False)
+            else _core.CondensedCore(self.inputs, *options, moving, False)
         )
 
-    def place(self, state: tuple[Array, Array, Array], wrenches: Array) -> None:
+    def place(self, state: State, wrenches: Array) -> None:
         """Sets a state of equilibrium at rest, with its wrenches (6e,) on the end effectors."""
         self.core.place(*(np.ascontiguousarray(part) for part in (*state, wrenches)))
 
@@ -302,13 +303,13 @@ class _Solver:
         """The engine's core, updated to the present state."""
         if isinstance(self.core, _core.CondensedCore):
             self.core.write_to_engine()
-        return self._engine
+        return self.inputs
 
     def aim(self, acting: Acting) -> None:
         """Takes the set-points of `acting`."""
-        shift_controls(self.eqs, self._engine, self.acting, acting)
+        shift_controls(self.eqs, self.inputs, self.acting, acting)
         self.acting = acting
-        self._engine.aim(*self.eqs.compiled_set_points(acting))
+        self.inputs.aim(*self.eqs.compiled_set_points(acting))
 
     def pose(self) -> CondensedPose:
         """The present state, which must be in equilibrium, as a `CondensedPose`."""
@@ -365,12 +366,12 @@ class CondensedMotion:
 
     def set_laws(self, laws: Sequence[DrivenForce]) -> None:
         """Sets the forces of the actuators, which agree with the set-points."""
-        engine = self._solver.engine
-        values = engine.actuation
+        inputs = self._solver.inputs
+        values = inputs.actuation
         for i, law in enumerate(laws):
             values[i, [CONTROL, ACTIVATION, SHARE]] = law.activation, law.activation, law.share
-            engine.limit_force(i, law.lower, law.upper)
-        engine.set_actuation(values)
+            inputs.limit_force(i, law.lower, law.upper)
+        inputs.set_actuation(values)
 
     @property
     def pose(self) -> CondensedPose:
