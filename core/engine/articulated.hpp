@@ -432,6 +432,10 @@ class Articulated {
     template <bool second>
     void accept(const Step& step);
     bool update_limits(bool one);
+    // The force of an actuator beyond that of the springs, as System::excess, on the present piece of its law.
+    double excess(int actuator, double x, double speed, double c, double& slope) const;
+    template <bool second>
+    bool update_ends_of_range(const Step& step, bool first, bool one);
     void lock_coordinates();
     bool turned_too_far() const;
     void restore_kept_state();
@@ -506,6 +510,7 @@ class Articulated {
     std::vector<double> correction_, rho_, rho_kept_, extra_torque_;
     std::vector<std::pair<int, int>> curves_;  // node, curve; sorted, as the two lists below
     std::vector<std::pair<int, int>> actuators_;  // node, actuator
+    std::vector<signed char> ends_of_range_;      // while `iterate` works, per actuator: as in `end_of_range`; else empty
     std::vector<BallNode> balls_;
     std::vector<int> ball_of_;
     std::vector<FlexibleNode> flexible_;

@@ -60,7 +60,7 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
         system_->model().curves[curve].evaluate(now.q[l] - fixed.rest[l], t, d, energy);
     });
     each_of(actuators_, [&](int actuator, int l, double& t, double& d, double&) {
-        t = -system_->excess(actuator, now.q[l], rates[l], c, d);
+        t = -excess(actuator, now.q[l], rates[l], c, d);
         d = -d;
     });
     each_of(stops_, [&](int row, int l, double& t, double& d, double& energy) {
@@ -161,6 +161,50 @@ bool Articulated::update_limits(bool one) {
     return changed;
 }
 
+double Articulated::excess(int i, double x, double speed, double c, double& slope) const {
+    const Actuator& actuator = system_->model().actuators[i];
+    Actuation by = system_->actuation[i];
+    if (!ends_of_range_.empty()) {
+        const int end = ends_of_range_[i];
+        const double upper = end < 0 ? by.lower : end > 0 ? by.upper : INFINITY, lower = end < 0 ? by.lower : end > 0 ? by.upper : -INFINITY;
+        by.lower = lower;
+        by.upper = upper;
+    }
+    return actuator.excess(by, x, speed, c, slope);
+}
+
+// The force of an actuator with a range has three pieces: at the upper end (1), between (0) and at the lower end (-1). Newton's method
+// on the whole law may jump between the ends for ever, so each actuator stays on its piece until the step has converged, and then
+// goes to the next piece if it left this one; never from one end to the other. True: a piece changed. `first`: all pieces are chosen by the
+// present state; `one`: at most one changes.
+template <bool second>
+bool Articulated::update_ends_of_range(const Step& step, bool first, bool one) {
+    if (first) ends_of_range_.assign(system_->model().actuators.size(), 0);
+    bool changed = false;
+    auto update = [&](int i, double x, double past, double before) {
+        if (one && changed) return;
+        const Actuation& by = system_->actuation[i];
+        const double speed = (step.c0 * x + step.c1 * past + (second ? step.c2 * before : 0.0)) / step.h;
+        const double force = by.on ? system_->model().actuators[i].unlimited(by, x, speed) : 0.0;
+        const double rounding = 1e-12 * std::max(std::abs(force), 1e-300);
+        const int now = ends_of_range_[i], wanted = force > by.upper + rounding ? 1 : force < by.lower - rounding ? -1 : 0;
+        const bool left = now == 0 || now * (force - (now > 0 ? by.upper : by.lower)) < -rounding;
+        const int next = !left ? now : wanted == -now ? 0 : wanted;
+        changed = changed || (by.on && next != now);
+        if (by.on) ends_of_range_[i] = next;
+    };
+    for (const auto& [node, i] : actuators_) {
+        const Past& past = past_[node / width];
+        update(i, coordinate(node), past.q[node % width], past.q_before[node % width]);
+    }
+    for (const Coupling& c : couplings_) {
+        double value = 0;
+        for (std::size_t k = 0; !c.actuators.empty() && k < c.nodes.size(); ++k) value += c.coefficients[k] * coordinate(c.nodes[k]);
+        for (int i : c.actuators) update(i, value, c.past, c.before);
+    }
+    return changed;
+}
+
 bool Articulated::turned_too_far() const {
     Eight most = every(0.0), least = every(3.0);
     for (int b = grounded_ / width; b < blocks_; ++b) {
@@ -211,6 +255,11 @@ template <bool second>
 bool Articulated::iterate(const Step& step, bool refactor) {
     double last = INFINITY;
     int changes = 0;  // of the active set
+    struct Pieces {  // of the laws of actuators hold during the iteration only
+        std::vector<signed char>& of;
+        ~Pieces() { of.clear(); }
+    } pieces{ends_of_range_};
+    update_ends_of_range<second>(step, true, false);
     for (int k = 0; k < convergence::newton_limit + 2 * changes; ++k) {
         if (k > 0 || refactor) forward();
         // Redundant ties have non-unique multipliers, and their null-space part grows with Newton's steps. The equation
@@ -238,6 +287,12 @@ bool Articulated::iterate(const Step& step, bool refactor) {
             lay_out_couplings(most_idle);
             if (second) return false;
             lock_coordinates();
+            refactor = true;
+            last = INFINITY;
+            continue;
+        }
+        if (update_ends_of_range<second>(step, false, changes >= changes_at_once)) {
+            if (++changes > most_changes) return false;
             refactor = true;
             last = INFINITY;
             continue;

@@ -167,7 +167,7 @@ void Articulated::evaluate_ties(const Step& step) {
             const double stiffest = slope;
             for (int actuator : c.actuators) {
                 double by_length;
-                force -= system_->excess(actuator, c.value, speed, step.c0 / step.h, by_length);
+                force -= excess(actuator, c.value, speed, step.c0 / step.h, by_length);
                 slope -= by_length;
             }
             multiplier = force;

@@ -61,6 +61,7 @@ struct Actuator {
     double least = 0, most = 0;               // of the activation
     Actuation start;
 
+    double unlimited(const Actuation& by, double x, double speed) const;  // force without its range
     double force(const Actuation& by, double x, double speed, double c, double& slope) const;  // slope: of l, with l' = c l + ...
     // Force on x beyond that of the springs, and its slope.
     double excess(const Actuation& by, double x, double speed, double c, double& slope) const;
@@ -68,15 +69,19 @@ struct Actuator {
     bool depends_on_length() const { return gain[1] != 0 || gain[2] != 0 || bias[1] != 0 || bias[2] != 0 || share[0] != 0 || share[1] != 0; }
 };
 
+inline double Actuator::unlimited(const Actuation& by, double x, double speed) const {
+    double law[3];
+    for (int i = 0; i < 3; ++i) law[i] = gain[i] * by.activation + bias[i];
+    return law[0] + gear * (law[1] * x + law[2] * speed);
+}
+
 inline double Actuator::force(const Actuation& by, double x, double speed, double c, double& slope) const {
     slope = 0;
     if (!by.on) return 0;
-    double law[3];
-    for (int i = 0; i < 3; ++i) law[i] = gain[i] * by.activation + bias[i];
-    const double f = law[0] + gear * (law[1] * x + law[2] * speed);
+    const double f = unlimited(by, x, speed);
     if (f > by.upper) return by.upper;
     if (f < by.lower) return by.lower;
-    slope = law[1] + c * law[2];
+    slope = (gain[1] + c * gain[2]) * by.activation + (bias[1] + c * bias[2]);
     return f;
 }
 
