@@ -27,6 +27,7 @@ constexpr int shortest_run = 4;              // time steps with one tangent for 
 constexpr int longest_pause = 64;            // most time steps without an attempt
 constexpr int inverse_age = 3;               // time steps after which the factors of P are replaced by its inverse
 constexpr double largest_kept_turn = 1e-3;   // largest correction, rad or radii
+constexpr double largest_kept_wrench = 1e-4; // largest correction of a wrench, as in `wrench_correction`
 constexpr double smallest_kept_rate = 1e-4;  // smaller contraction rates are not relied on
 constexpr double kept_rounding = 1e-11;
 constexpr double negligible_kept = 1e-9;     // accepted if the next correction would be below it: their errors add up, as rates are linear
@@ -402,6 +403,14 @@ void Condensed::keep_tangent(const Step& step) {
     kept_use_.age = 0;
 }
 
+// The correction of the wrenches as the motion that it would cause if the tips were as compliant as on average. In a rigid direction that turns with the
+// mechanism, such as along the last link of an arm, an earlier tangent corrects the wrench too far, while the coordinates seem to have converged.
+double Condensed::wrench_correction() const {
+    double most = 0;
+    for (Eigen::Index i = 0; i < mu_.size(); ++i) most = std::max(most, std::abs(mu_[i]) / (interior->anchor[i] * (i % 6 < 3 ? length : 1.0)));
+    return most;
+}
+
 // A time step by simplified Newton iterations: the tangent of balance is that of the predicted state, and the tangent of motion and
 // B are those of an earlier time step. The equations, and so the solution, are those of `solve`. False if more than `kept_limit`
 // iterations would be needed; the state is then unchanged.
@@ -418,7 +427,7 @@ bool Condensed::step_by_kept(const Step& step) {
         if (!passes->respond_by_kept(k == 0 ? Tangent::first : Tangent::kept, step, response_)) break;
         compute_correction_by_kept();
         const double size = apply(INFINITY, kept_.compliance);
-        if (!(size < largest_kept_turn)) break;
+        if (!(size < largest_kept_turn && wrench_correction() < largest_kept_wrench)) break;
         if (k > 0) kept_use_.rate = size / last / kept_use_.age;
         const double rate = std::max(smallest_kept_rate, kept_use_.rate * kept_use_.age);  // the tangent changes about linearly with time
         const bool known = k > 0 || !passes->touches_stop();  // a stop that is met or left changes the rate

@@ -236,6 +236,7 @@ class Condensed : public Participant {
     void compute_correction(const Step& step, bool factorise = true);
     void factorise_tangent();
     void compute_correction_by_kept();
+    double wrench_correction() const;
     void keep_tangent(const Step& step);
     bool step_by_kept(const Step& step);
     void end_run();

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from tests.small_mechanisms import arm, driven, satellite
 
 import supple
@@ -288,6 +289,69 @@ def test_a_condensed_model_limits_forces_within_the_time_step():
         assert condensed.q["h1"] == pytest.approx(forces[0] / 20, abs=0.03)
     there = condensed.linear()  # at the set-point that has the force of the limit
     assert there.q == pytest.approx(condensed.q, abs=1e-3)
+
+
+def test_a_rigid_direction_that_turns_does_not_spoil_condensed_steps():
+    """The end effector is rigid along the first link, which turns. Steps with the tangent of an earlier step have the
+    same solution as steps without, and the wrench is no larger than what two hinges with springs carry."""
+    model = supple.condense(servo_arm(20.0), "l1")
+    kept, own = (supple.ReducedSimulation(model, 1e-3) for _ in range(2))
+    for sim in (kept, own):
+        sim.set_control("servo", -0.6)
+    for _ in range(1000):
+        own.save()  # the next step does without an earlier tangent
+        for sim in (kept, own):
+            sim.step(1)
+        assert np.abs(kept._motion.core.wrenches).max() < 30
+    assert kept.q == pytest.approx(own.q, abs=1e-9)
+
+
+def strong_servos(count):
+    """Light links without armature; servos of 2000 N m/rad and at most 28 N m."""
+    b = supple.Builder("robot", gravity=(0, 0, 0))
+    for i in range(count):
+        b.body(f"b{i}", spatial.pose(np.eye(3), (0, 0, 0.1 * i)), mass=0.5, inertia=(1e-3, 1e-3, 1e-3))
+        b.hinge(f"j{i}", f"b{i - 1}" if i else "world", f"b{i}", (0, 0, 0.1 * i), "xy"[i % 2])
+        law = {"gain": (2000, 0, 0), "bias": (0, -2000, -100), "force_range": (-28, 28)}
+        b.actuator(f"servo{i}", f"j{i}", **law)
+    return b.build()
+
+
+@pytest.mark.parametrize("method", ["euler", "bdf2"])
+def test_servos_at_the_limit_of_their_force_cost_few_iterations(method):
+    """Newton's method on the whole law would jump between the ends of its range."""
+    sim = supple.Simulation(strong_servos(6), 2e-3, method)
+    goals = 0.8 * (-1.0) ** np.arange(6)
+    sim.set_control({f"servo{i}": goal for i, goal in enumerate(goals)})
+    sim.step(5)
+    assert np.abs(list(sim.actuator_forces.values())).max() == pytest.approx(28)
+    sim.step(495)
+    assert sim._core.solver == "passes"
+    assert not sim._core.softened
+    assert sim._core.iterations < 4 * 500
+    assert sim.q == pytest.approx(goals, abs=1e-3)
+
+
+def test_a_servo_at_the_limit_of_its_force_against_a_scalar_equation():
+    """Backward Euler of one hinge, I q'' = force, each step solved by bisection."""
+    inertia, dt, goal = 1e-3, 2e-3, 0.8
+    sim = supple.Simulation(strong_servos(1), dt)
+    sim.set_control("servo0", goal)
+    q = rate = 0.0
+
+    def imbalance(at):
+        speed = (at - q) / dt
+        return inertia * (speed - rate) / dt - np.clip(2000 * (goal - at) - 100 * speed, -28, 28)
+
+    ends = set()
+    for _ in range(200):
+        after = brentq(imbalance, q - 1, q + 1, xtol=1e-15, rtol=1e-14)
+        q, rate = after, (after - q) / dt
+        sim.step()
+        ends.add(round(sim.actuator_forces["servo0"]))
+        assert sim.q["j0"] == pytest.approx(q, abs=1e-10)
+    assert 28 in ends
+    assert min(ends) < 20  # the limit is left, too
 
 
 def test_a_condensed_model_that_is_stuck_at_a_singular_pose_says_so():
