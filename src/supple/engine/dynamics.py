@@ -305,10 +305,14 @@ class Simulation(Recordable):
             return
         self._softened = True
         beyond = "; ".join(fault.text for fault in broken_limits(self._eqs, self._core.q, "is")[:3])
+        cause = "" if beyond else (
+            ". No joint is beyond its limit now; if none was near it, a light body turned too far in a time step: "
+            "take a smaller dt, or give its joint damping or an armature"
+        )  # fmt: skip
         warnings.warn(
             f"limits of '{self.mechanism.name}' contradict each other, its loops or its motors before "
             f"t = {self.time:.6g} s{': ' * bool(beyond)}{beyond}. Steps that have no solution with exact limits treat "
-            "them as stiff springs",
+            f"them as stiff springs{cause}",
             stacklevel=user_level(),
         )
 
