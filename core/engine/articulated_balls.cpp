@@ -24,27 +24,23 @@ SUPPLE_INLINE Vec3 along_axes(const Vec3& at, const Mat3& R, const Eight& w) {
 
 // Screws of the three axes of a node at `at` with the axes R, and N = ad(s)^T W for each.
 struct BallScrews {
-    alignas(64) double s[3][width], n[3][width];
+    Eight screw[3], carried[3];
+    alignas(64) double s[3][width];  // the screws as numbers
 
     BallScrews(const Vec3& at, const Mat3& R, const Eight& W) {
         const Vec3 F(W[0], W[1], W[2]), M(W[3], W[4], W[5]);
         for (int k = 0; k < 3; ++k) {
             const Vec3 axis = R.col(k), v = at.cross(axis), linear = F.cross(axis), angular = M.cross(axis) + F.cross(v);
-            for (int r = 0; r < 3; ++r) {
-                s[k][r] = v[r];
-                s[k][3 + r] = axis[r];
-                n[k][r] = linear[r];
-                n[k][3 + r] = angular[r];
-            }
-            s[k][6] = s[k][7] = n[k][6] = n[k][7] = 0;
+            screw[k] = Eight{v[0], v[1], v[2], axis[0], axis[1], axis[2], 0, 0};
+            carried[k] = Eight{linear[0], linear[1], linear[2], angular[0], angular[1], angular[2], 0, 0};
+            store(s[k], screw[k]);
         }
     }
     // k + S^T (U - N)
-    Mat3 stiffness(const Mat3& k, const double (*u)[width]) const {
+    Mat3 stiffness(const Mat3& k, const Eight* u) const {
         Mat3 K = k;
         for (int b = 0; b < 3; ++b)
-            for (int a = 0; a < 3; ++a)
-                for (int r = 0; r < 6; ++r) K(a, b) += s[a][r] * (u[b][r] - n[b][r]);
+            for (int a = 0; a < 3; ++a) K(a, b) += sum(screw[a] * (u[b] - carried[b]));
         return K;
     }
 };
@@ -108,15 +104,15 @@ bool Articulated::eliminate_ball(const Step& step, BallNode& node, const Vec3& t
     alignas(64) double u[3][width], l[3][width];
     Eight left[3], up[3];
     for (int k = 0; k < 3; ++k) {
-        node.screw[k] = load(screws.s[k]);
-        const Eight half = 0.5 * load(screws.n[k]);
+        node.screw[k] = screws.screw[k];
+        const Eight half = 0.5 * screws.carried[k];
         left[k] = combined(screws.s[k], A, half);
-        left[k][6] += tau[k];
+        left[k] += Eight{0, 0, 0, 0, 0, 0, tau[k], 0};
         up[k] = combined(screws.s[k], B, half);
         store(l[k], left[k]);
         store(u[k], up[k]);
     }
-    const Mat3 K = screws.stiffness(stiff, u);
+    const Mat3 K = screws.stiffness(stiff, up);
     node.inverse = K.inverse();
     for (int k = 0; k < 3; ++k) {
         node.part[k] = node.inverse(k, 0) * left[0] + node.inverse(k, 1) * left[1] + node.inverse(k, 2) * left[2];
@@ -158,9 +154,9 @@ bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Ve
     const BallScrews screws(H.p - origin_, H.R, carried);
     alignas(64) double u[3][width], l[3][width];
     for (int k = 0; k < 3; ++k) {
-        node.screw[k] = load(screws.s[k]);
+        node.screw[k] = screws.screw[k];
         for (int c = 0; c < wide; ++c) {
-            Eight a = c ? every(0.0) : 0.5 * load(screws.n[k]), b = a;
+            Eight a = c ? every(0.0) : 0.5 * screws.carried[k], b = a;
             for (int r = 0; r < 6; ++r) {
                 a += screws.s[k][r] * A[r * wide + c];
                 b += screws.s[k][r] * B[r * wide + c];
@@ -175,7 +171,8 @@ bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Ve
             }
         }
     }
-    const Mat3 K = screws.stiffness(stiff, u);
+    const Eight up[3] = {load(u[0]), load(u[1]), load(u[2])};
+    const Mat3 K = screws.stiffness(stiff, up);
     node.inverse = K.inverse();
     for (int k = 0; k < 3; ++k) {
         node.part[k] = node.upart[k] = every(0.0);
