@@ -306,14 +306,16 @@ def check(
 
     assert any(error(direction, backward, size) < 1e-7 * scale for size in sizes)
     # a few inputs alone: among all of them, an error of a small derivative would not be seen
-    rounding = 5e-15 / sizes[0] * sum(np.abs(term).sum() for term in objective.terms(tape))
-    if case.sparse:
-        rounding += 1e-11 * scale  # its steps satisfy constraints to 1e-11
+    steps_to = 5e-15 * sum(np.abs(term).sum() for term in objective.terms(tape))  # the objective's rounding errors
+    constraints_to = 1e-11 * scale if case.sparse else 0.0
     kinds = [part for part in dict.fromkeys(part for part, _ in products) if part not in skip]
     for part in rng.permutation(kinds)[:4]:
         which = str(part), str(rng.choice([name for each, name in products if each == part]))
         alone, slope = direction.alone(*which), products[which]
-        assert any(error(alone, slope, size) < 1e-7 * abs(slope) + rounding for size in (3e-3, *sizes)), which
+        assert any(
+            error(alone, slope, size) < 1e-7 * abs(slope) + steps_to / np.clip(size, 2e-5, sizes[0]) + constraints_to
+            for size in (3e-3, *sizes)
+        ), which
     return tape
 
 
