@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "engine/fronts.hpp"
+#include "engine/tie_inverses.hpp"
 #include "spatial/abreast.hpp"
 
 using namespace supple;
@@ -116,10 +117,38 @@ static void test_fronts() {
     }
 }
 
+// Blocks of one vector in the order of their rows, with exchanged rows (small pivots), and of two vectors.
+static void test_inverses() {
+    double in_order = 0, exchanged = 0, larger = 0;
+    std::vector<double> work;
+    for (int trial = 0; trial < 200; ++trial)
+        for (int n : {1, 2, 3, 5, 6, 8, 12}) {
+            const bool swap = trial % 2 && n <= width;
+            const int next = n <= width ? width : 2 * width;
+            std::vector<Eight> block(n * next / width, every(0.0)), inverse = block;
+            double *M = reinterpret_cast<double*>(block.data()), *I = reinterpret_cast<double*>(inverse.data());
+            for (int r = 0; r < n; ++r)
+                for (int c = 0; c < n; ++c) M[r * next + c] = uniform() + (c == (swap ? n - 1 - r : r) ? 2.0 * n : 0.0);
+            const std::vector<double> before(M, M + n * next);
+            n <= width ? invert_small(block.data(), n, inverse.data(), work) : invert(M, n, next, I, work);
+            double& worst = n > width ? larger : swap ? exchanged : in_order;
+            for (int r = 0; r < n; ++r)
+                for (int c = 0; c < n; ++c) {  // the inverse is stored by columns
+                    double product = 0;
+                    for (int k = 0; k < n; ++k) product += before[r * next + k] * I[c * next + k];
+                    worst = std::max(worst, std::abs(product - (r == c)));
+                }
+        }
+    expect("inverses of tie blocks in the order of the rows", in_order);
+    expect("the same with exchanged rows", exchanged);
+    expect("the same of two vectors", larger);
+}
+
 int main() {
     test_spatial();
     test_eight();
     test_fronts();
+    test_inverses();
     if (failures) std::printf("%d failed\n", failures);
     return failures != 0;
 }

@@ -232,7 +232,7 @@ template Six Articulated::applied_less_inertia<false>(int, const Step&, const Mo
 struct Articulated::Below {
     Eight A[6], B[6];  // rows of P' and of its transpose; lane 6 of A: p
     Eight l, u;        // of the last coordinate
-    double inverse;    // 1/d; for a residual alone rho, and u is u/d
+    double factor;     // 1/d; for a residual alone rho, with u/d in u
     Eight right;       // p of a residual alone
 
     template <bool tangent>
@@ -242,7 +242,7 @@ struct Articulated::Below {
         else
             right = every(0.0);
         l = u = every(0.0);
-        inverse = 0;
+        factor = 0;
     }
     template <bool tangent>
     SUPPLE_INLINE void put(Eight* rows, Eight* columns, Eight& residual) const {
@@ -264,18 +264,18 @@ struct Articulated::Below {
     template <bool tangent, bool symmetric>
     SUPPLE_INLINE void settle() {
         if (!tangent) {
-            right -= inverse * u;
+            right -= factor * u;
         } else {
             alignas(64) double uv[width], lv[width];
             store(uv, u);
             store(lv, l);
-            const Eight part = inverse * l, upart = inverse * u;
+            const Eight part = factor * l, upart = factor * u;
             for (int r = 0; r < 6; ++r) {
                 A[r] -= uv[r] * part;
                 if (!symmetric) B[r] -= lv[r] * upart;
             }
         }
-        inverse = 0;
+        factor = 0;
     }
 };
 
@@ -431,7 +431,7 @@ bool Articulated::inward(const Step& step) {
                 } else {
                     const double* sv = lanes.screw[l];
                     const Eight half = load(lanes.half[l]);
-                    const double by_u = below.inverse * sum(screw * below.u), by_l = statics ? by_u : below.inverse * sum(screw * below.l);
+                    const double by_u = below.factor * sum(screw * below.u), by_l = statics ? by_u : below.factor * sum(screw * below.l);
                     const Eight lft_before = combined(sv, below.A, half), u_before = statics ? lft_before : combined(sv, below.B, half);
                     const Eight lft = lft_before - by_u * below.l, u = statics ? lft : u_before - by_l * below.u;
                     const double d = (sum(screw * u_before) + slopes[l]) - by_l * sum(screw * below.u);
@@ -451,7 +451,7 @@ bool Articulated::inward(const Step& step) {
                         out.inverse = 0;
                         out.diagonal = d;
                     } else {
-                        below.inverse = out.inverse = 1 / d;
+                        below.factor = out.inverse = 1 / d;
                         below.l = lft;
                         below.u = u;
                         out.part = out.inverse * lft;
@@ -475,10 +475,10 @@ bool Articulated::inward(const Step& step) {
             } else {
                 if (flags & joins) below.right += summed_[i].A[0];
                 below.right -= load(lanes.wrench[l]);
-                const double rho = (torques[l] + sum(screw * below.right)) - below.inverse * sum(screw * below.u);
+                const double rho = (torques[l] + sum(screw * below.right)) - below.factor * sum(screw * below.u);
                 below.settle<false, statics>();
                 out.part[6] = nodes_[i].size == 0 ? 0 : out.inverse == 0 ? rho : rho * out.inverse;
-                below.inverse = rho;
+                below.factor = rho;
                 below.u = out.upart;
                 if (flags & rooted) continue;
                 const int parent = nodes_[i].parent;

@@ -273,8 +273,8 @@ class Articulated {
         int first = 0, count = 0;                // of the loops
         Eight point[2][3], z[2][3], x[2][3];     // in the frames of the ends' nodes
         Eight has[6];                            // 1: the loop has this row
-        // Of each loop, in the present pose: the wrench on an end, the rows of its part of P' (symmetric), with -W in lane 6, and the
-        // last three of the six rows of its columns. The first three are those of a point.
+        // Of each loop, in the present pose: the wrench on an end; the rows of its part of P' (symmetric), with -W in lane 6; its columns
+        // behind the last three rows of A and B. Those behind the first three do not depend on the pose.
         Eight wrench[2][width], rows[2][6][width], columns[2][3][width];
     };
     // A joint with all six coordinates that closes a loop between a body at rest, its parent, and a moving one, its child. Its springs and

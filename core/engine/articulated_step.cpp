@@ -162,21 +162,18 @@ bool Articulated::update_limits(bool one) {
 }
 
 double Articulated::excess(int i, double x, double speed, double c, double& slope) const {
-    const Actuator& actuator = system_->model().actuators[i];
-    Actuation by = system_->actuation[i];
-    if (!ends_of_range_.empty()) {
-        const int end = ends_of_range_[i];
-        const double upper = end < 0 ? by.lower : end > 0 ? by.upper : INFINITY, lower = end < 0 ? by.lower : end > 0 ? by.upper : -INFINITY;
-        by.lower = lower;
-        by.upper = upper;
-    }
-    return actuator.excess(by, x, speed, c, slope);
+    if (ends_of_range_.empty()) return system_->excess(i, x, speed, c, slope);
+    Actuation piece = system_->actuation[i];
+    const double lower = piece.lower, upper = piece.upper;
+    piece.lower = ends_of_range_[i] > 0 ? upper : ends_of_range_[i] < 0 ? lower : -INFINITY;
+    piece.upper = ends_of_range_[i] > 0 ? upper : ends_of_range_[i] < 0 ? lower : INFINITY;
+    return system_->model().actuators[i].excess(piece, x, speed, c, slope);
 }
 
 // The force of an actuator with a range has three pieces: at the upper end (1), between (0) and at the lower end (-1). Newton's method
 // on the whole law may jump between the ends for ever, so each actuator stays on its piece until the step has converged, and then
-// goes to the next piece if it left this one; never from one end to the other. True: a piece changed. `first`: all pieces are chosen by the
-// present state; `one`: at most one changes.
+// goes to the next piece if its force left this one; never from one end to the other. True: a piece changed. `first`: all pieces are chosen
+// by the present state; `one`: at most one changes.
 template <bool second>
 bool Articulated::update_ends_of_range(const Step& step, bool first, bool one) {
     if (first) ends_of_range_.assign(system_->model().actuators.size(), 0);
@@ -186,7 +183,7 @@ bool Articulated::update_ends_of_range(const Step& step, bool first, bool one) {
         const Actuation& by = system_->actuation[i];
         const double speed = (step.c0 * x + step.c1 * past + (second ? step.c2 * before : 0.0)) / step.h;
         const double force = by.on ? system_->model().actuators[i].unlimited(by, x, speed) : 0.0;
-        const double rounding = 1e-12 * std::max(std::abs(force), 1e-300);
+        const double rounding = 1e-12 * std::abs(force);
         const int now = ends_of_range_[i], wanted = force > by.upper + rounding ? 1 : force < by.lower - rounding ? -1 : 0;
         const bool left = now == 0 || now * (force - (now > 0 ? by.upper : by.lower)) < -rounding;
         const int next = !left ? now : wanted == -now ? 0 : wanted;
@@ -255,10 +252,10 @@ template <bool second>
 bool Articulated::iterate(const Step& step, bool refactor) {
     double last = INFINITY;
     int changes = 0;  // of the active set
-    struct Pieces {  // of the laws of actuators hold during the iteration only
-        std::vector<signed char>& of;
-        ~Pieces() { of.clear(); }
-    } pieces{ends_of_range_};
+    struct Kept {  // actuators keep to pieces of their laws during the iteration only
+        std::vector<signed char>& pieces;
+        ~Kept() { pieces.clear(); }
+    } kept{ends_of_range_};
     update_ends_of_range<second>(step, true, false);
     for (int k = 0; k < convergence::newton_limit + 2 * changes; ++k) {
         if (k > 0 || refactor) forward();

@@ -36,8 +36,8 @@ inline void invert(double* M, int n, int next, double* inverse, std::vector<doub
         for (int c = 0; c < n; ++c) inverse[c * next + r] = work[r * next + c];
 }
 
-// One elimination of Gauss and Jordan in registers, without exchange of rows. False: a pivot is smaller than a tenth of another number in
-// its column.
+// One elimination of Gauss and Jordan in registers, without exchange of rows. False: a pivot is smaller than a tenth of a number
+// below it.
 template <int n, int k = 0>
 SUPPLE_INLINE bool eliminate_in_order(Eight* M, Eight* I) {
     if constexpr (k == n) {

@@ -320,3 +320,28 @@ def test_wrenches_that_are_wrong(model):
             model.under({"tip": bad})
     with pytest.raises(supple.MechanismError, match="not an end effector"):
         model.under({model.mechanism.bodies[0].name: np.ones(6)})
+
+
+def test_an_interior_that_does_not_come_into_balance_is_an_error(monkeypatch):
+    """Its state would have a wrench and poses that do not belong together."""
+    model = supple.condense(supple.library.helix(10), ["tip"])
+
+    class Unbalanced:
+        def __getattr__(self, name):
+            return getattr(model._of_thread.solver.core, name)
+
+        def follow_branch(self):
+            return 0.3
+
+    class Solver:
+        core = Unbalanced()
+
+        def __getattr__(self, name):
+            return getattr(model._of_thread.solver, name)
+
+    model.under({"tip": [0, 1.0, 0, 0, 0, 0]})
+    monkeypatch.setattr(type(model), "_solver", lambda self, start: Solver())
+    with pytest.raises(supple.ConvergenceError, match=r"interior of 'helix.*' does not come into balance") as caught:
+        model.under({"tip": [0, 2.0, 0, 0, 0, 0]})
+    assert caught.value.reason == "singular"
+    assert caught.value.state.residual < 1e-9

@@ -306,12 +306,12 @@ def test_a_rigid_direction_that_turns_does_not_spoil_condensed_steps():
     assert kept.q == pytest.approx(own.q, abs=1e-9)
 
 
-def strong_servos(count, inertia=1e-3):
+def strong_servos(count, inertia=1e-3, limits=(-np.inf, np.inf)):
     """Light links without armature; servos of 2000 N m/rad and at most 28 N m."""
     b = supple.Builder("robot", gravity=(0, 0, 0))
     for i in range(count):
         b.body(f"b{i}", spatial.pose(np.eye(3), (0, 0, 0.1 * i)), mass=0.5, inertia=(inertia,) * 3)
-        b.hinge(f"j{i}", f"b{i - 1}" if i else "world", f"b{i}", (0, 0, 0.1 * i), "xy"[i % 2])
+        b.hinge(f"j{i}", f"b{i - 1}" if i else "world", f"b{i}", (0, 0, 0.1 * i), "xy"[i % 2], limits=limits)
         law = {"gain": (2000, 0, 0), "bias": (0, -2000, -100), "force_range": (-28, 28)}
         b.actuator(f"servo{i}", f"j{i}", **law)
     return b.build()
@@ -330,6 +330,15 @@ def test_servos_at_the_limit_of_their_force_cost_few_iterations(method):
     assert not sim._core.softened
     assert sim._core.iterations < 4 * 500
     assert sim.q == pytest.approx(goals, abs=1e-3)
+
+
+def test_steps_that_fail_far_from_limits_do_not_blame_them_alone():
+    """The sparse solver, which the passes make rarely needed, jumps between the ends of the servo's range."""
+    sim = supple.Simulation(strong_servos(1, limits=(-3, 3)), 2e-3)
+    sim._core.use_passes(False)
+    sim.set_control("servo0", 0.8)
+    with pytest.warns(UserWarning, match="if none was near it, a light body turned too far .* take a smaller dt"):
+        sim.step(50)
 
 
 @pytest.mark.parametrize("inertia", [1e-3, 0.05, 2.0])

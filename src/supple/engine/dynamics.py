@@ -305,14 +305,14 @@ class Simulation(Recordable):
             return
         self._softened = True
         beyond = "; ".join(fault.text for fault in broken_limits(self._eqs, self._core.q, "is")[:3])
-        cause = "" if beyond else (
+        light = (
             ". No joint is beyond its limit now; if none was near it, a light body turned too far in a time step: "
             "take a smaller dt, or give its joint damping or an armature"
-        )  # fmt: skip
+        )
         warnings.warn(
             f"limits of '{self.mechanism.name}' contradict each other, its loops or its motors before "
             f"t = {self.time:.6g} s{': ' * bool(beyond)}{beyond}. Steps that have no solution with exact limits treat "
-            f"them as stiff springs{cause}",
+            f"them as stiff springs{'' if beyond else light}",
             stacklevel=user_level(),
         )
 

@@ -143,12 +143,13 @@ class CondensedModel(Model):
         before = self.rest if start is None else start.equilibrium
         full = equilibrium(self.mechanism, wrenches, frame=frame, start=before)
         solver.place(full.state, self._own_wrenches(full))
-        reached = solver.core.follow_branch()
-        if reached < 1:
+        if solver.core.follow_branch() < 1:
             raise ConvergenceError(
                 f"the interior of '{self.mechanism.name}' does not come into balance at the equilibrium of the engine; "
                 "start from a pose nearby",
-                load_fraction=reached,
+                load_fraction=1.0,
+                reason="singular",
+                state=full,
             )
         return replace(solver.pose(), snaps=full.snaps)
 
