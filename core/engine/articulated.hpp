@@ -264,7 +264,8 @@ class Articulated {
     struct Loop {
         int joint = 0, first = 0, rows = 0;  // rows: 3 point, 5 hinge, 6 weld
         End end[2];                          // on the child, and on the parent (or on the last node of the joint's own axes)
-        Vec3 along[3], along_past[3];        // world directions of the alignment rows, kept within a step; of the last step
+        // World directions of the alignment rows, kept within a step; of the last step. Those of a point are multiplied by zero.
+        Vec3 along[3] = {Vec3::Zero(), Vec3::Zero(), Vec3::Zero()}, along_past[3] = {Vec3::Zero(), Vec3::Zero(), Vec3::Zero()};
         std::vector<int> axes;               // coordinates without nodes: computed from the poses of the bodies
         double angle = 0, angle_before = 0, rate = 0, rate_before = 0;  // of a free hinge
         double applied = 0;                  // torque about it in the last step
