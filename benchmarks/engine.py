@@ -1,8 +1,8 @@
 """The full engine: time per step compared with MuJoCo, statics, convergence orders, constraint violation, agreement.
 
-One run measures all figures. MuJoCo (implicitfast, contacts off) steps the same mechanism, written by `mech.save`, with
-the same dt and tip force. Both take turns, so that they see the same machine. So does Pinocchio's ABA where it is
-installed; it only evaluates the accelerations of a tree.
+One run measures all figures. MuJoCo (implicitfast) steps the same robot, or the same mechanism written by `mech.save`,
+with the same dt, pushes and controls. Neither has contact, dry friction or sensors. Both take turns, so that they see
+the same machine. Pinocchio's ABA, where it is installed, only evaluates the accelerations of a chain.
 
 `--long` runs something else: random wrenches, changed every 20 steps, on random bodies of every mechanism and robot, a
 million steps each, half of them with either method.
@@ -10,6 +10,7 @@ million steps each, half of them with either method.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import resource
 import sys
@@ -25,6 +26,7 @@ import numpy as np
 
 import supple
 from _report import Report, best, parse_args
+from _robots import Inputs, MuJoCo, Ours, Times, files, in_motion, in_mujoco, like_ours, loaded, written
 from supple import _core, spatial
 from supple.engine.assembly import equations
 from supple.mechanism import Mechanism
@@ -36,31 +38,6 @@ except ImportError:
 
 DT = 2e-3
 DIRECTIONS = [d / np.linalg.norm(d) for d in np.array([*itertools.product((-1, 0, 1), repeat=3)]) if d.any()]
-SHARED = Path(__file__).parents[2] / "shared/robots"
-ROBOTS = {
-    "Shadow Hand": SHARED / "shadow_hand/right_hand.xml",
-    "Robotiq gripper": SHARED / "robotiq_2f85/2f85.xml",
-    "soft foot": SHARED / "iit_softfoot/softfoot.xml",
-    "ToddlerBot": SHARED / "toddlerbot_2xc/toddlerbot_2xc.xml",
-    "Cassie": SHARED / "agility_cassie/cassie.xml",
-    "Allegro hand": SHARED / "wonik_allegro/right_hand.xml",
-}
-"""Robots of the MuJoCo Menagerie, beside the project; not part of it."""
-KEYFRAMES = {"Cassie": "home"}
-"""Where a robot starts, unless in its reference pose."""
-TARGETS = {
-    "arm, 20 hinges": (3.0, 6.0),
-    "helix, 50 hinges": (6.5, 22.0),
-    "helix, 100 hinges": (12.0, 93.0),
-    "helix, 400 hinges": (48.0, 3711.0),
-    "ladder, 48 bodies": (22.0, 61.0),
-    "loop, 15 links": (4.2, 7.4),
-    "Shadow Hand": (5.0, 13.5),
-    "Robotiq gripper": (4.7, 5.4),
-    "soft foot": (40.0, 92.0),
-    "soft foot, coupled pairs as one coordinate": (25.0, 92.0),
-}
-"""Microseconds of a step with AVX-512 that we want, and MuJoCo's on the machine for which they were set."""
 WITH_SPRINGS = ("helix", "ladder", "y", "loop", "robot_arm")
 
 
@@ -86,43 +63,57 @@ def main() -> None:
 
 
 def step_times(report: Report, quick: bool) -> None:
-    """Microseconds per step of supple and of MuJoCo, best of alternating repetitions."""
+    """Microseconds per step of supple and of MuJoCo in motion. Random bodies are pushed, those of the library by up to
+    50 N, those of robots by up to 0.3 of the weight, and actuators have random controls. Both change every 20 ms."""
     times = {}
     for name, mech in sizes().items():
-        times[name] = step_time(report, name, simulations(mech), mujoco_twin(mech), aba_of(mech), quick)
-    ours = {name: each["euler"] for name, each in times.items()}
-    ratios = {name: each["euler"] / each["mujoco"] for name, each in times.items()}
-    trees = [name for name in ours if not name.startswith(("ladder", "loop"))]
-    report.target("time per step / MuJoCo's, slowest of the trees", max(ratios[name] for name in trees), at_most=0.6)
-    for name in ours.keys() - set(trees):
-        report.target(f"time per step / MuJoCo's, {name}", ratios[name], at_most=0.85)
+        times[name] = step_time(report, name, mech, written(mech), 50.0, quick)
+    chains = [name for name in times if not name.startswith(("ladder", "loop"))]
     if pinocchio is not None:
-        to_aba = [times[name]["euler"] / times[name]["aba"] for name in trees]
-        report.target("time per step / Pinocchio's ABA, slowest of the chains", max(to_aba), at_most=0.6)
-    helix = "helix, {} hinges"
-    per_link = ours[helix.format(400)] / 400 / (ours[helix.format(50)] / 50)
-    report.target("time per link, helix of 400 links / of 50", per_link, at_most=1.1)
-    for name, path in ROBOTS.items():
-        if not path.is_file():
-            print(f"{path.name} is not beside the project: {name} is left out")
+        to_aba = max(times[name]["euler"].median / aba_time(sizes()[name]) for name in chains)
+        report.target("time per step / Pinocchio's ABA, slowest of the chains", to_aba, at_most=0.6)
+    per_link = {n: times[f"helix, {n} hinges"]["euler"].median / n for n in (50, 400)}
+    report.target("time per link, helix of 400 links / of 50", per_link[400] / per_link[50], at_most=1.1)
+    for name, path in files().items():
+        try:
+            mech = loaded(path)
+        except supple.MechanismError as error:
+            print(f"{name} is left out, because its file is refused: {error}")
             continue
-        mech, q = robot(name)
-        took = step_time(report, name, simulations(mech, q), mujoco_robot(name), None, quick)
-        times[name] = took
-        most = 0.85 if mech.topology.loops else 0.6
-        report.target(f"time per step / MuJoCo's, {name}", took["euler"] / took["mujoco"], at_most=most)
-    if _core.VARIANT == "avx512":
-        absolute_targets(report, times)
+        times[name] = step_time(report, name, mech, in_mujoco(path), None, quick)
+    for name, each in times.items():
+        ratio = each["euler"].median / each["mujoco"].median
+        report.target(f"median step / MuJoCo's, {name}", ratio, at_most=0.7 if _core.VARIANT == "avx512" else 0.85)
+    for name, each in times.items():
+        report.target(f"99th percentile / median, {name}", each["euler"].p99 / each["euler"].median, at_most=3.0)
 
 
-def absolute_targets(report: Report, times: dict[str, dict[str, float]]) -> None:
-    """Targets in microseconds. MuJoCo's time tells how fast this machine is beside the one they were set for."""
-    for name, (target, mujoco_there) in TARGETS.items():
-        took = times.get(name.split(", coupled")[0])
-        if took is None:  # a robot that is not here
-            continue
-        text = f"{name}, us per step ({target:g} where MuJoCo takes {mujoco_there:g}, scaled by its time here)"
-        report.target(text, 1e6 * took["euler"], at_most=target * 1e6 * took["mujoco"] / mujoco_there)
+def step_time(
+    report: Report, name: str, mech: Mechanism, model: mujoco.MjModel, newtons: float | None, quick: bool
+) -> dict[str, Times]:
+    """Times of supple (backward Euler and BDF2) and of MuJoCo."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a robot starts beside a pose outside its limits
+        sims = {method: supple.Simulation(mech, DT, method) for method in ("euler", "bdf2")}
+    peer = MuJoCo(like_ours(model, DT))
+    runs: dict[str, Ours | MuJoCo] = {**{method: Ours(sim) for method, sim in sims.items()}, "mujoco": peer}
+    seconds = 1 if len(mech.bodies) >= 100 else 3 if quick else 20
+    times = in_motion(runs, Inputs(mech, model, newtons), DT, seconds)
+    core, made = sims["euler"]._core, runs["euler"].steps
+    report.row(
+        what=name,
+        solver=core.solver,
+        **{f"{key}_us": getattr(times["euler"], key) for key in ("median", "mean", "p99")},
+        **{f"bdf2_{key}": getattr(times["bdf2"], key) for key in ("median", "p99")},
+        **{f"mujoco_{key}": getattr(times["mujoco"], key) for key in ("median", "mean", "p99")},
+        ratio=times["euler"].median / times["mujoco"].median,
+        speed=times["euler"].speed,
+        mujoco_speed=times["mujoco"].speed,
+        mujoco_resets=peer.resets,
+        newton_per_step=core.iterations / made,
+        factorisations_per_step=core.factorisations / made,
+    )
+    return times
 
 
 def tangled(report: Report, quick: bool) -> None:
@@ -146,84 +137,17 @@ def tangled(report: Report, quick: bool) -> None:
     )
 
 
-def aba_of(mech: Mechanism) -> Callable[[int], None] | None:
-    return None if pinocchio is None or mech.topology.loops else aba(mech)
-
-
-def aba(mech: Mechanism) -> Callable[[int], None]:
-    """Pinocchio's articulated-body algorithm, n calls from Python."""
+def aba_time(mech: Mechanism) -> float:
+    """Microseconds of Pinocchio's articulated-body algorithm, called from Python."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder) / "mechanism.xml"
         mech.save(path)
-        loaded = pinocchio.buildModelFromMJCF(str(path))
-    model = loaded[0] if isinstance(loaded, tuple) else loaded
+        found = pinocchio.buildModelFromMJCF(str(path))
+    model = found[0] if isinstance(found, tuple) else found
     data, q = model.createData(), pinocchio.neutral(model)
     v, tau = np.zeros(model.nv), np.zeros(model.nv)
-
-    def run(n: int) -> None:
-        for _ in range(n):
-            pinocchio.aba(model, data, q, v, tau)
-
-    return run
-
-
-def robot(name: str) -> tuple[Mechanism, np.ndarray]:
-    """A robot, and coordinates (dof,) inside its limits at which its loops are closed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the import leaves out
-        mech = supple.load(ROBOTS[name], KEYFRAMES.get(name))
-    eqs = equations(mech)
-    q, *multipliers = eqs.zero_state()
-    q = q.copy()
-    for joint in mech.joints:
-        for axis, (lower, upper) in zip(joint.axes, joint.limits, strict=True):
-            q[eqs.axis[axis]] = np.clip(q[eqs.axis[axis]], lower, upper)
-
-    def gaps(at: np.ndarray) -> np.ndarray:
-        return np.array(eqs.evaluated(eqs.acting(), (at, *multipliers)).gaps).ravel()
-
-    steps = 1e-6 * np.eye(len(q))
-    while np.abs(gaps(q)).max(initial=0.0) > 1e-9:  # Newton's method: the smallest change that closes all loops
-        slopes = np.transpose([(gaps(q + step) - gaps(q - step)) / 2e-6 for step in steps])
-        q = q - np.linalg.lstsq(slopes, gaps(q), rcond=1e-9)[0]
-    return mech, q[[eqs.axis[name] for name in mech.coordinates]]
-
-
-def step_time(
-    report: Report,
-    name: str,
-    sims: dict[str, supple.Simulation],
-    twin: tuple[mujoco.MjModel, mujoco.MjData],
-    accelerations: Callable[[int], None] | None,
-    quick: bool,
-) -> dict[str, float]:
-    """Seconds per step of supple (backward Euler and BDF2) and of MuJoCo, and of Pinocchio's ABA if given."""
-    model, data = twin
-    mech = sims["euler"].mechanism
-    n = min(200, max(10, 20_000 // len(mech.bodies) ** 2))
-    runs: dict[str, Callable[[], object]] = {
-        "euler": lambda: sims["euler"].step(n),
-        "bdf2": lambda: sims["bdf2"].step(n),
-        "mujoco": lambda: mujoco.mj_step(model, data, nstep=n),
-    }
-    if accelerations is not None:
-        runs["aba"] = lambda: accelerations(n)
-    took = {method: each / n for method, each in alternate(runs, 10 if quick else 40).items()}
-    assert np.isfinite(data.qpos).all()
-    core, steps = sims["euler"]._core, round(sims["euler"].time / DT)
-    report.row(
-        what=f"step of {name}",
-        solver=core.solver,
-        us=1e6 * took["euler"],
-        bdf2_us=1e6 * took["bdf2"],
-        mujoco_us=1e6 * took["mujoco"],
-        aba_us=1e6 * took["aba"] if "aba" in took else "",
-        to_mujoco=took["euler"] / took["mujoco"],
-        newton_per_step=core.iterations / steps,
-        factorisations_per_step=core.factorisations / steps,
-    )
-    return took
+    return 1e6 * best(lambda: pinocchio.aba(model, data, q, v, tau), 20, 200, process_time)
 
 
 def sizes() -> dict[str, Mechanism]:
@@ -234,52 +158,6 @@ def sizes() -> dict[str, Mechanism]:
         "ladder, 48 bodies": supple.library.ladder(),
         "loop, 15 links": supple.library.loop(),
     }
-
-
-def simulations(mech: Mechanism, q: np.ndarray | None = None) -> dict[str, supple.Simulation]:
-    return {method: simulation(mech, method, q) for method in ("euler", "bdf2")}
-
-
-def simulation(mech: Mechanism, method: str = "euler", q: np.ndarray | None = None) -> supple.Simulation:
-    """A simulation in motion: the library's mechanisms are pulled at the tip, robots fall."""
-    sim = supple.Simulation(mech, DT, method, q=q)
-    if any(body.name == "tip" for body in mech.bodies):
-        sim.apply("tip", [0, 50, 0, 0, 0, 0])
-    sim.step(10)
-    return sim
-
-
-def mujoco_twin(mech: Mechanism, dt: float = DT) -> tuple[mujoco.MjModel, mujoco.MjData]:
-    """The same mechanism in MuJoCo, with the same force on its tip."""
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that MuJoCo's loops are soft
-        path = Path(folder) / "mechanism.xml"
-        mech.save(path)
-        model, data = mujoco_file(path, dt)
-    data.xfrc_applied[model.body("tip").id, :3] = [0, 50, 0]
-    mujoco.mj_step(model, data, nstep=10)
-    return model, data
-
-
-def mujoco_file(path: Path, dt: float = DT) -> tuple[mujoco.MjModel, mujoco.MjData]:
-    """A file in MuJoCo, with its implicit integrator and without contact."""
-    model = mujoco.MjModel.from_xml_path(str(path))
-    model.opt.timestep, model.opt.integrator = dt, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
-    return model, mujoco.MjData(model)
-
-
-def mujoco_robot(name: str) -> tuple[mujoco.MjModel, mujoco.MjData]:
-    """A robot in MuJoCo, where ours starts."""
-    model, data = mujoco_file(ROBOTS[name])
-    if name in KEYFRAMES:
-        mujoco.mj_resetDataKeyframe(model, data, model.key(KEYFRAMES[name]).id)
-    for joint, (lower, upper) in enumerate(model.jnt_range):
-        if model.jnt_limited[joint]:
-            at = model.jnt_qposadr[joint]
-            data.qpos[at] = np.clip(data.qpos[at], lower, upper)
-    mujoco.mj_step(model, data, nstep=10)
-    return model, data
 
 
 def alternate(runs: dict[str, Callable[[], object]], repeat: int) -> dict[str, float]:
@@ -444,7 +322,10 @@ def random_wrenches(report: Report, steps: int) -> None:
     """Forces of some tenths of the weight, at most some 50 N, and torques of a tenth of that times the radius, on a
     random body for 20 steps at a time; half of the steps backward Euler, half BDF2. Floating robots are fixed. The
     memory is the largest resident size of the process."""
-    robots = {name: robot(name)[0] for name, path in ROBOTS.items() if path.is_file()}
+    robots = {}
+    for name, path in files().items():
+        with contextlib.suppress(supple.MechanismError):
+            robots[name] = loaded(path)
     for name, mech in (sizes() | robots).items():
         grounded = [joint for joint in mech.joints if joint.parent == "world"]
         if len(grounded) == 1 and len(grounded[0].axes) == 6:
@@ -478,7 +359,7 @@ def push_around(report: Report, name: str, sim: supple.Simulation, steps: int) -
 def agreement(report: Report) -> None:
     """The robot arm swings for one second under an oblique gravity, compared with MuJoCo at dt = 20 us."""
     mech = supple.library.robot_arm(gravity=(0, 3, -9.81))
-    model, data = mujoco_twin(mech, dt=2e-5)
+    model = like_ours(written(mech), dt=2e-5)
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
     data = mujoco.MjData(model)
     mujoco.mj_step(model, data, nstep=50_000)
