@@ -1,4 +1,5 @@
-"""Inverse dynamics of chains beside Pinocchio's rnea, and a gripper that holds a can (a mesh) beside MuJoCo.
+"""Inverse dynamics of chains beside Pinocchio's rnea, and a gripper that squeezes a can (a mesh) beside MuJoCo, with a
+random control every 20 ms; both in processor time.
 
 The gripper is the Robotiq 2F-85 of MuJoCo Menagerie, in `shared/robots` beside the project. Without it this part is
 left out.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from time import process_time_ns
 
 import mujoco
 import numpy as np
@@ -27,6 +29,7 @@ except ImportError:
 JOINTS = (6, 20, 40)
 MOST_MICROSECONDS = 3.0
 CALLS = 20_000
+DT = 1e-3
 GRIPPER = Path(__file__).parents[2] / "shared/robots/robotiq_2f85/2f85.xml"
 
 
@@ -72,51 +75,87 @@ def can() -> tuple[Body, Mesh]:
 
 
 def squeeze(report: Report, quick: bool) -> None:
-    """Seconds of a time step of the closed gripper, and the force on the can."""
+    """Time steps of the gripper that holds the can with a force that changes every 20 ms, and the mean force."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mech = replace(supple.load(GRIPPER), gravity=(0, 0, 0))
-    body, mesh = can()
-    steps = 200 if quick else 1000
-    times = {}
+    grips: dict[str, OurGrip | MuJoCoGrip] = {
+        "engine": OurGrip(supple.Simulation(mech, DT)),
+        "condensed": OurGrip(supple.ReducedSimulation(supple.condense(mech, ["right_pad", "left_pad"]), DT)),
+        "MuJoCo": MuJoCoGrip(),
+    }
+    rng = np.random.default_rng(0)
+    periods, steps = 100 if quick else 1000, 20
+    times, forces = {name: np.empty(periods * steps) for name in grips}, dict.fromkeys(grips, 0.0)
+    for grip in grips.values():
+        grip.drive(255.0)
+        grip.step(1000)
+    for period in range(periods):
+        control = rng.uniform(128, 255)
+        for name, grip in grips.items():
+            grip.drive(control)
+            for k in range(steps):
+                start = process_time_ns()
+                grip.step(1)
+                times[name][period * steps + k] = 1e-3 * (process_time_ns() - start)
+            forces[name] += grip.force() / periods
+    for name in grips:
+        middle, most = np.median(times[name]), np.percentile(times[name], 99)
+        report.row(gripping=name, median_us=float(middle), p99_us=float(most), newtons=forces[name])
     for name in ("engine", "condensed"):
-        sim = supple.Simulation(mech, 1e-3)
-        if name == "condensed":
-            sim = supple.ReducedSimulation(supple.condense(mech, ["right_pad", "left_pad"]), 1e-3)
-        world = supple.World(gravity=(0, 0, 0))
-        world.add(sim)
-        world.add(body, meshes=[mesh])
-        sim.set_control("fingers_actuator", 255)
-        world.step(1000)
-        times[name] = best(lambda w=world: w.step(steps), 5) / steps
-        held = sum(abs(c.force[0]) for c in world.contacts if "right_pad" in c.first + c.second)
-        report.row(gripping=name, ms=1e3 * times[name], newtons=held)
-    times["mujoco"], held = mujoco_squeeze(mesh, steps)
-    report.row(gripping="MuJoCo", ms=1e3 * times["mujoco"], newtons=held)
-    report.target("gripping a mesh, engine, ms a step", 1e3 * times["engine"], at_most=0.1)
-    report.target("gripping a mesh, condensed, ms a step", 1e3 * times["condensed"], at_most=0.05)
+        ratio = np.median(times[name]) / np.median(times["MuJoCo"])
+        report.target(f"gripping a mesh, median step, {name} / MuJoCo", float(ratio), at_most=1.0)
 
 
-def mujoco_squeeze(mesh: Mesh, steps: int) -> tuple[float, float]:
-    """The same in MuJoCo: seconds of a step, and the force on the right pad."""
-    spec = mujoco.MjSpec.from_file(str(GRIPPER))
-    spec.option.gravity, spec.option.timestep = [0, 0, 0], 1e-3
-    spec.add_mesh(name="can", uservert=mesh.vertices.ravel())
-    held = spec.worldbody.add_body(name="can", pos=[0, 0, 0.15])
-    held.add_freejoint()
-    held.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname="can", mass=0.2, friction=[0.5, 0.005, 1e-4], priority=1)
-    model = spec.compile()
-    data = mujoco.MjData(model)
-    data.ctrl[0] = 255
-    mujoco.mj_step(model, data, 1000)
-    seconds = best(lambda: mujoco.mj_step(model, data, steps), 5) / steps
-    total, force = 0.0, np.zeros(6)
-    for i in range(data.ncon):
-        names = {model.body(model.geom_bodyid[g]).name for g in (data.contact[i].geom1, data.contact[i].geom2)}
-        if names == {"can", "right_pad"}:
-            mujoco.mj_contactForce(model, data, i, force)
-            total += force[0]
-    return seconds, total
+class OurGrip:
+    """A simulated gripper that holds the can in a world."""
+
+    def __init__(self, sim: supple.Simulation | supple.ReducedSimulation) -> None:
+        body, mesh = can()
+        self.sim, self.world = sim, supple.World(gravity=(0, 0, 0))
+        self.world.add(sim)
+        self.world.add(body, meshes=[mesh])
+
+    def drive(self, control: float) -> None:
+        self.sim.set_control("fingers_actuator", control)
+
+    def step(self, n: int) -> None:
+        self.world.step(n)
+
+    def force(self) -> float:
+        """Normal force on the right pad, N."""
+        return sum(abs(c.force @ c.normal) for c in self.world.contacts if "right_pad" in c.first + c.second)
+
+
+class MuJoCoGrip:
+    """The same in MuJoCo."""
+
+    def __init__(self) -> None:
+        spec = mujoco.MjSpec.from_file(str(GRIPPER))
+        spec.option.gravity, spec.option.timestep = [0, 0, 0], DT
+        spec.add_mesh(name="can", uservert=can()[1].vertices.ravel())
+        held = spec.worldbody.add_body(name="can", pos=[0, 0, 0.15])
+        held.add_freejoint()
+        mesh = mujoco.mjtGeom.mjGEOM_MESH
+        held.add_geom(type=mesh, meshname="can", mass=0.2, friction=[0.5, 0.005, 1e-4], priority=1)
+        self.model = spec.compile()
+        self.data = mujoco.MjData(self.model)
+
+    def drive(self, control: float) -> None:
+        self.data.ctrl[0] = control
+
+    def step(self, n: int) -> None:
+        mujoco.mj_step(self.model, self.data, n)
+
+    def force(self) -> float:
+        """Normal force on the right pad, N."""
+        model, data, total, force = self.model, self.data, 0.0, np.zeros(6)
+        for i in range(data.ncon):
+            names = {model.body(model.geom_bodyid[g]).name for g in (data.contact[i].geom1, data.contact[i].geom2)}
+            if names == {"can", "right_pad"}:
+                mujoco.mj_contactForce(model, data, i, force)
+                total += force[0]
+        return total
 
 
 def main() -> None:
