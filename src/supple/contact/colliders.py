@@ -59,6 +59,10 @@ class Collider:
         law = np.ascontiguousarray(self.friction), self.condim, self.restitution
         return _core.Collider(KINDS.index(self.kind), size, self.pose, *law, points, rows, self.faces)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without `core`, which cannot be pickled."""
+        return {name: value for name, value in vars(self).items() if name != "core"}
+
 
 def collider(shape: Shape | HeightField, meshes: Mapping[str, Mesh], frame: Array) -> Collider:
     """A shape of a body as a collider of another frame; `frame` (4, 4) is the body's pose there. A mesh is replaced by
