@@ -32,9 +32,9 @@ from supple.recording.observing import Observer, advance_observed
 from supple.world.parts import Parts
 
 OVERLAP = 1e-3
-"""m: largest overlap of shapes that are added to a world."""
-OVERLAP_WITH_PLANE = 1e-2
-"""m: largest overlap with a plane: feet of a keyframe are often some millimetres below the floor."""
+"""m: largest overlap of shapes that are added to a world, but for floors."""
+FLOORS = ("plane", "height_field")
+"""Kinds of colliders that others may begin below: it is clear to which side they are pushed out."""
 DEFAULT_DT = 1e-3
 PLANNED_STEPS = 65_536
 """Time steps for which the positions of motors are computed in advance."""
@@ -500,8 +500,8 @@ class World:
             raise ConvergenceError(f"the step from t = {self.time:.6g} s failed: {text}", time=self.time)
 
     def _check_overlap(self) -> None:
-        """Raises `MechanismError` if a new collider overlaps another one by more than `OVERLAP`; a plane may be
-        overlapped by up to `OVERLAP_WITH_PLANE`, with a `StartWarning`."""
+        """Raises `MechanismError` if a new collider overlaps another one by more than `OVERLAP`. Those that begin
+        below a floor are named in a `StartWarning`."""
         if self._initial_state is None:
             self._initial_state = self.save()
         checked = self._checked_colliders
@@ -520,18 +520,18 @@ class World:
                 self._exclude(int(contact["first"]), int(contact["second"]))
                 within.add((first, second))
                 continue
-            kinds = {self._colliders[contact[side]].kind for side in ("first", "second")}
-            if "plane" in kinds and contact["gap"] >= -OVERLAP_WITH_PLANE:
+            if any(self._colliders[contact[side]].kind in FLOORS for side in ("first", "second")):
                 below[first, second] = max(below.get((first, second), 0.0), -float(contact["gap"]))
                 continue
             raise MechanismError(
                 f"'{first}' and '{second}' overlap by {-contact['gap']:.3g} m at the start, near "
                 f"{np.round(contact['position'], 4).tolist()}; move them apart (an overlap of a millimetre is allowed, "
-                "of a centimetre with a plane)"
+                "any with a plane or height field)"
             )
         if below:
-            pairs = listed([f"{first} and {second} by {depth:.2g} m" for (first, second), depth in below.items()])
-            text = f"shapes overlap a plane at the start: {pairs}; they are moved apart at {self.correction:g} m/s"
+            deepest = sorted(below.items(), key=lambda item: -item[1])
+            pairs = listed([f"{first} and {second} by {depth:.2g} m" for (first, second), depth in deepest])
+            text = f"shapes are below the floor at the start: {pairs}; contact pushes them out at {self.correction:g} m/s"
             warnings.warn(text, StartWarning, stacklevel=3)
         if within:
             pairs = listed([f"{first} and {second}" for first, second in sorted(within)])
