@@ -1,0 +1,61 @@
+"""Files whose mechanism touches something: simulated by the engine in a `World`, on their ground, from a keyframe."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+import typer
+
+import supple
+from supple.cli.preparing import Preparation
+from supple.cli.source import library_names
+from supple.contact.colliders import collider, contact_points
+from supple.mechanism import Mechanism, Shape
+from supple.viewer.methods import loose_bodies
+
+HOME = "home"
+"""The keyframe to start from, if there is one of this name; else the first."""
+
+
+def open_standing(preparation: Preparation, source: str, scenes: Collection[str] = ()) -> tuple[Mechanism, bool]:
+    """The mechanism that `source` names, and whether it is to be simulated with contact: that of a file with ground or
+    with a free base. It is at a keyframe of the file then, if the options name neither a keyframe nor coordinates."""
+    mech = preparation.open(source, scenes)
+    if source in library_names() or not has_contact(mech):
+        return mech, False
+    names = [key.name for key in mech.keyframes]
+    if names and preparation.keyframe is None and not preparation.q:
+        first = HOME if HOME in names else names[0]
+        typer.echo(f"supple: '{mech.name}' starts from its keyframe '{first}'", err=True)
+        mech = replace(preparation, keyframe=first).open(source)
+    return mech, True
+
+
+def has_contact(mech: Mechanism) -> bool:
+    """Whether bodies can touch ground of the mechanism, or float and so fall until they touch something."""
+    if not any(shape.touches for body in mech.bodies for shape in body.shapes):
+        return False
+    return bool(loose_bodies(mech)) or any(shape.touches for shape in (*mech.shapes, *mech.height_fields))
+
+
+def world_of(sim: supple.Simulation) -> supple.World:
+    """The world of a mechanism, with its ground; without any, with a floor under its lowest point."""
+    mech, world = sim.mechanism, supple.World()
+    world.add(sim, self_contact=True)
+    if not world.still:
+        height = _lowest(mech)
+        typer.echo(f"supple: '{mech.name}' has no ground; it gets a floor under its lowest point, z = {height:.4g}", err=True)
+        pose = np.eye(4)
+        pose[2, 3] = height
+        world.ground(Shape("plane", (0, 0, 1), pose, name="floor"))
+    return world
+
+
+def _lowest(mech: Mechanism) -> float:
+    """z, m, of the lowest point of the shapes that touch, at the reference pose."""
+    floor = collider(Shape("plane", (0, 0, 1), np.eye(4)), {}, np.eye(4))  # type: ignore[arg-type]
+    meshes = {mesh.name: mesh for mesh in mech.meshes}
+    solids = [collider(s, meshes, body.pose) for body in mech.bodies for s in body.shapes if s.touches]
+    return min(float(contact_points(solid, floor, np.inf)["gap"].min()) for solid in solids)
