@@ -103,7 +103,8 @@ def test_loose_objects_of_a_scene_touch_the_robot(shown):
     """A ball that is dropped onto a fixed table, both of one file."""
     text = """<mujoco model="table"><worldbody><body name="table"><joint name="lift" type="slide" axis="0 0 1"
     stiffness="5000" damping="100"/><geom type="box" size="0.3 0.3 0.05" mass="5"/></body>
-    <body name="ball" pos="0 0 0.2"><freejoint/><geom type="sphere" size="0.05" mass="0.2"/></body></worldbody></mujoco>"""
+    <body name="ball" pos="0 0 0.2"><freejoint/><geom type="sphere" size="0.05" mass="0.2"/></body>
+    </worldbody></mujoco>"""
     world, *_ = shown(text)
     world.step(1000)
     assert world.pose("table:ball")[2, 3] - world.pose("table:table")[2, 3] == pytest.approx(0.1, abs=1e-4)

@@ -96,7 +96,8 @@ def full_world(folder) -> supple.World:
     world.add(chain, self_contact=True)
     world.add(linear(), "ladder")
     box = Shape("box", (0.05, 0.05, 0.05), np.eye(4))
-    tetra = Mesh("tetra", [[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0], [0, 0, 0.1]], [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+    faces = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
+    tetra = Mesh("tetra", [[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0], [0, 0, 0.1]], faces)
     solid = Shape("mesh", (), np.eye(4), mesh="tetra")
     places = {"box": (box, (0.6, 0, 0.0499)), "ghost": (box, (0.6, 0, 0.08)), "stone": (solid, (-0.5, 0, 0.2))}
     for name, (shape, place) in places.items():

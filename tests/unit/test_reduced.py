@@ -391,7 +391,7 @@ def test_the_published_recursion_misses_the_ladders_inner_loops():
     mech = supple.library.ladder(4)
     tips = ["tip", "rung_2"]
     model = supple.reduce(mech, tips)
-    with pytest.warns(supple.RangeWarning, match=r"close at 'rung_1', 'rung_2', 'rung_3', 'tip'; use method='projection'"):
+    with pytest.warns(supple.RangeWarning, match="close at 'rung_1', 'rung_2', 'rung_3', 'tip'; use method='proj"):
         published = supple.reduce(mech, tips, method="recursion")
     truth = np.zeros((12, 12))
     for k in range(12):

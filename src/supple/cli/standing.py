@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 import supple
+from supple import spatial
 from supple.cli.preparing import Preparation
 from supple.cli.source import library_names
 from supple.contact.colliders import collider, contact_points
@@ -17,6 +18,8 @@ from supple.viewer.methods import loose_bodies
 
 HOME = "home"
 """The keyframe to start from, if there is one of this name; else the first."""
+PLANE = np.array([0.0, 0.0, 1.0])
+"""Size of a plane without an end."""
 
 
 def open_standing(preparation: Preparation, source: str, scenes: Collection[str] = ()) -> tuple[Mechanism, bool]:
@@ -37,7 +40,8 @@ def has_contact(mech: Mechanism) -> bool:
     """Whether bodies can touch ground of the mechanism, or float and so fall until they touch something."""
     if not any(shape.touches for body in mech.bodies for shape in body.shapes):
         return False
-    return bool(loose_bodies(mech)) or any(shape.touches for shape in (*mech.shapes, *mech.height_fields))
+    ground = any(shape.touches for shape in mech.shapes) or any(field.touches for field in mech.height_fields)
+    return ground or bool(loose_bodies(mech))
 
 
 def world_of(sim: supple.Simulation) -> supple.World:
@@ -46,16 +50,15 @@ def world_of(sim: supple.Simulation) -> supple.World:
     world.add(sim, self_contact=True)
     if not world.still:
         height = _lowest(mech)
-        typer.echo(f"supple: '{mech.name}' has no ground; it gets a floor under its lowest point, z = {height:.4g}", err=True)
-        pose = np.eye(4)
-        pose[2, 3] = height
-        world.ground(Shape("plane", (0, 0, 1), pose, name="floor"))
+        text = f"'{mech.name}' has no ground; it gets a floor under its lowest point, z = {height:.4g}"
+        typer.echo(f"supple: {text}", err=True)
+        world.ground(Shape("plane", PLANE, spatial.translation([0, 0, height]), name="floor"))
     return world
 
 
 def _lowest(mech: Mechanism) -> float:
     """z, m, of the lowest point of the shapes that touch, at the reference pose."""
-    floor = collider(Shape("plane", (0, 0, 1), np.eye(4)), {}, np.eye(4))  # type: ignore[arg-type]
+    floor = collider(Shape("plane", PLANE, np.eye(4)), {}, np.eye(4))
     meshes = {mesh.name: mesh for mesh in mech.meshes}
     solids = [collider(s, meshes, body.pose) for body in mech.bodies for s in body.shapes if s.touches]
     return min(float(contact_points(solid, floor, np.inf)["gap"].min()) for solid in solids)

@@ -531,7 +531,8 @@ class World:
         if below:
             deepest = sorted(below.items(), key=lambda item: -item[1])
             pairs = listed([f"{first} and {second} by {depth:.2g} m" for (first, second), depth in deepest])
-            text = f"shapes are below the floor at the start: {pairs}; contact pushes them out at {self.correction:g} m/s"
+            speed = f"{self.correction:g} m/s"
+            text = f"shapes are below the floor at the start: {pairs}; contact pushes them out at {speed}"
             warnings.warn(text, StartWarning, stacklevel=3)
         if within:
             pairs = listed([f"{first} and {second}" for first, second in sorted(within)])
