@@ -214,8 +214,9 @@ def test_what_begins_below_the_floor_is_pushed_out(depth, floor):
     world.ground(floor)
     world.add(rigid_object("foot", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.1 - depth)))
     text = rf"below the floor at the start: 'foot and floor by {depth:.2g} m'; contact pushes them out at 0\.1 m/s"
-    with pytest.warns(supple.StartWarning, match=text):
+    with pytest.warns(supple.StartWarning, match=text) as seen:
         world.step()
+    assert seen[0].filename == __file__
     highest = 0.0
     for _ in range(round(depth / 0.1 / world.dt) + 100):
         assert world.velocity("foot")[2] <= world.correction + 1e-9

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple.elastic._compiled import Compiled
 from supple.errors import MechanismError
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import HeightField, Mesh, Shape
@@ -31,7 +32,7 @@ Records = NDArray[np.void]
 
 
 @dataclass(frozen=True)
-class Collider:
+class Collider(Compiled):
     """A shape fixed to a frame."""
 
     kind: str
@@ -58,10 +59,6 @@ class Collider:
         size, points = np.ascontiguousarray(self.size), np.ascontiguousarray(self.points)
         law = np.ascontiguousarray(self.friction), self.condim, self.restitution
         return _core.Collider(KINDS.index(self.kind), size, self.pose, *law, points, rows, self.faces)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without `core`, which cannot be pickled."""
-        return {name: value for name, value in vars(self).items() if name != "core"}
 
 
 def collider(shape: Shape | HeightField, meshes: Mapping[str, Mesh], frame: Array) -> Collider:

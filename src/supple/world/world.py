@@ -17,7 +17,7 @@ from supple.contact.colliders import CONTACT, Collider, Records, collider
 from supple.contact.pads import Pad, Touch
 from supple.engine.assembly import one_or_more_targets
 from supple.engine.dynamics import STEPS_AT_ONCE, check_count, positive_seconds
-from supple.errors import ConvergenceError, MechanismError, RangeWarning, StartWarning, listed
+from supple.errors import ConvergenceError, MechanismError, RangeWarning, StartWarning, listed, user_level
 from supple.mechanism import WORLD, Body, Mechanism, Mesh, Poses, Shape
 from supple.mechanism.mechanism import STANDARD_GRAVITY
 from supple.mechanism.moving import Contact, Energy, Participant, can_join_world
@@ -533,11 +533,11 @@ class World:
             pairs = listed([f"{first} and {second} by {depth:.2g} m" for (first, second), depth in deepest])
             speed = f"{self.correction:g} m/s"
             text = f"shapes are below the floor at the start: {pairs}; contact pushes them out at {speed}"
-            warnings.warn(text, StartWarning, stacklevel=3)
+            warnings.warn(text, StartWarning, stacklevel=user_level())
         if within:
             pairs = listed([f"{first} and {second}" for first, second in sorted(within)])
             text = f"shapes of one mechanism overlap at the start and do not touch each other in this world: {pairs}"
-            warnings.warn(text, RangeWarning, stacklevel=3)
+            warnings.warn(text, RangeWarning, stacklevel=user_level())
         self._checked_colliders = len(self._colliders)
 
     # state and results
