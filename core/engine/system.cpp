@@ -242,8 +242,8 @@ double System::largest_error(int& joint, int& row) const {
 double System::imbalance() const {
     double worst = 0, largest = 0;
     for (const Vec6& lambda : state.lambda) largest = std::max(largest, lambda.cwiseAbs().maxCoeff());
-    // Where nothing loads, torques are rounding errors: up to 1e-14 rad of the stiffest spring. They count against 1e-8 rad of it.
-    const double rounding = 1e-8 * model_->stiffness_scale;
+    // Where nothing loads, torques are rounding errors: up to 1e-14 rad of the stiffest spring. They count against 1e-7 rad of it.
+    const double rounding = 1e-7 * model_->stiffness_scale;
     for (std::size_t j = 0; j < model_->joints.size(); ++j)
         for (int axis = model_->joints[j].first; axis < model_->joints[j].first + model_->joints[j].count; ++axis) {
             const double carried = screw_[axis].cwiseAbs().dot(state.lambda[j].cwiseAbs());

@@ -314,9 +314,10 @@ def test_the_residual_is_small_where_nothing_loads_and_large_off_balance():
     back = supple.equilibrium(mech, start=moved)
     assert np.abs(back.q - mech.reference).max() < 1e-12
     assert back.residual < 1e-6
+    supple.reduce(mech, ["tip"], at=back)  # takes no state off balance
     eqs = assembly.equations(mech)
     q, *multipliers = back.state
-    assert eqs.evaluated(back.acting, (q + 1e-6 * np.eye(len(q))[0], *multipliers)).error > 0.1
+    assert eqs.evaluated(back.acting, (q + 1e-6 * np.eye(len(q))[0], *multipliers)).error > 1e-3
 
 
 def test_a_set_point_of_many_turns_ends_the_path(monkeypatch):

@@ -49,7 +49,7 @@ class Equilibrium:
     """Torque or force of each motor, rigid coupling and touched limit on its coordinates, N m or N."""
     residual: float
     """The largest of three errors: the unbalanced torque of a coordinate relative to the torque that its joint carries
-    (or, where nothing loads, to that of 1e-8 rad of the stiffest spring), the gap of a loop over the radius, and the
+    (or, where nothing loads, to that of 1e-7 rad of the stiffest spring), the gap of a loop over the radius, and the
     error of a motor, rigid coupling or touched limit."""
     load_fraction: float
     """Share of the load that this state balances: 1, or less in the `state` of a `ConvergenceError`."""
