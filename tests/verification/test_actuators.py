@@ -261,6 +261,20 @@ def test_strain_energy_has_the_slope_of_the_forces_of_servos_and_none_of_those_s
         assert slope == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize("control", [None, 0.4])
+@pytest.mark.parametrize("case", ["position", "saturated", "tendon"])
+def test_condensed_models_store_the_energy_of_the_engine(case, control, tmp_path):
+    actuator, _ = CASES[case]
+    mech = arm(tmp_path, actuator)[0].with_springs(2.0, 0.02)
+    model = supple.condense(mech, ["a", "b", "c"])
+    engine, condensed = supple.Simulation(mech, 1e-3), supple.ReducedSimulation(model, 1e-3)
+    for sim in (engine, condensed):
+        sim.set_control("m", control)
+        sim.step(60)
+    engine.set_q(condensed.q)
+    assert condensed.energy.strain == pytest.approx(engine.energy.strain, rel=1e-9)
+
+
 def test_a_pendulum_whose_servo_is_switched_off_keeps_its_energy(tmp_path):
     path = tmp_path / "pendulum.xml"
     path.write_text("""<mujoco><worldbody><body name="a"><joint name="j" axis="0 1 0"/>
