@@ -110,6 +110,11 @@ def test_loose_objects_of_a_scene_touch_the_robot(shown):
     assert world.pose("table:ball")[2, 3] - world.pose("table:table")[2, 3] == pytest.approx(0.1, abs=1e-4)
 
 
+def test_joints_whose_dry_friction_is_left_out_are_named(shown):
+    *_, said = shown(dog().replace('damping="0.1"', 'damping="0.1" frictionloss="0.2"'))
+    assert said.startswith("supple: frictionloss of joint 'knee++', 'knee+-', 'knee-+', 'knee--': dry friction is")
+
+
 def test_run_simulates_contact(run, tmp_path):
     (tmp_path / "dog.xml").write_text(dog())
     result = run("run", "dog.xml", "--time", "1", "--json", "-o", "dog.npz")

@@ -14,6 +14,7 @@ from supple.cli.preparing import Preparation
 from supple.cli.source import library_names
 from supple.contact.colliders import collider, contact_points
 from supple.mechanism import Mechanism, Shape
+from supple.mechanism.io.mjcf_report import DRY_FRICTION
 from supple.viewer.methods import loose_bodies
 
 HOME = "home"
@@ -24,8 +25,12 @@ PLANE = np.array([0.0, 0.0, 1.0])
 
 def open_standing(preparation: Preparation, source: str, scenes: Collection[str] = ()) -> tuple[Mechanism, bool]:
     """The mechanism that `source` names, and whether it is to be simulated with contact: that of a file with ground or
-    with a free base. It is at a keyframe of the file then, if the options name neither a keyframe nor coordinates."""
+    with a free base. It is at a keyframe of the file then, if the options name neither a keyframe nor coordinates. Lines
+    on stderr say so, and which joints have no dry friction."""
     mech = preparation.open(source, scenes)
+    for note in mech.import_report:
+        if note.reason == DRY_FRICTION:
+            typer.echo(f"supple: {note.brief}", err=True)
     if source in library_names() or not has_contact(mech):
         return mech, False
     names = [key.name for key in mech.keyframes]

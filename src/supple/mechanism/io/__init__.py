@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from supple.errors import ImportWarning, MechanismError
-from supple.mechanism.coupling import ImportNote
 from supple.mechanism.io.mjcf_report import DRY_FRICTION
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.redundancy import with_released_constraints
@@ -90,17 +89,8 @@ def _is_json(file: Path) -> bool:
 
 def _warn_not_imported(mech: Mechanism, file: Path) -> None:
     notes = sorted(mech.import_report, key=lambda note: note.reason != DRY_FRICTION)  # it changes every motion: first
-    first = "".join(f"\n  {_shortened(note)}" for note in notes[:3])
+    first = "".join(f"\n  {note.brief}" for note in notes[:3])
     more = f"\n  and {len(notes) - 3} more" if len(notes) > 3 else ""
     count = "one element is" if len(notes) == 1 else f"{len(notes)} kinds of elements are"
     text = f"{file.name}: {count} not imported as written (mech.import_report lists all):{first}{more}"
     warnings.warn(ImportWarning(text), stacklevel=3)
-
-
-def _shortened(note: ImportNote) -> str:
-    """A note for the warning, with the first names of a long list and the number of all."""
-    item, names = note.item, note.item.count("', '") + 1
-    if names > 4 and len(str(note)) > 160:
-        item = "', '".join(item.split("', '")[:4]) + f"' ... ({names} in all)"
-    text = f"{item}: {note.reason}"
-    return text if len(text) <= 160 else text[:157] + "..."
