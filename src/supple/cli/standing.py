@@ -25,8 +25,8 @@ PLANE = np.array([0.0, 0.0, 1.0])
 
 def open_standing(preparation: Preparation, source: str, scenes: Collection[str] = ()) -> tuple[Mechanism, bool]:
     """The mechanism that `source` names, and whether it is to be simulated with contact: that of a file with ground or
-    with a free base. It is at a keyframe of the file then, if the options name neither a keyframe nor coordinates. Lines
-    on stderr say so, and which joints have no dry friction."""
+    with a free base. It is at a keyframe of the file then, if the options name neither a keyframe nor coordinates.
+    Lines on stderr say so, and which joints have no dry friction."""
     mech = preparation.open(source, scenes)
     for note in mech.import_report:
         if note.reason == DRY_FRICTION:
