@@ -3,11 +3,46 @@
 
 namespace supple {
 
+namespace {
+
+// A spring k (x - rest). The energy that actuators store on x is that of their own force, not that of the springs that contain it.
+struct LinearSpring {
+    double stiffness, moment;  // of the force k x - moment
+    double whole;              // stiffness with actuators: what is left below its rounding is no spring
+
+    LinearSpring(double k, double rest) : stiffness(k), moment(k * rest), whole(k) {}
+
+    // Removes the part of an actuator and returns the energy that it stores at x, zero if it is switched off.
+    double exchange(const Actuator& actuator, const Actuation& by, double x) {
+        stiffness += actuator.gear * actuator.gear * actuator.share[0];
+        moment -= actuator.gear * by.contained;
+        const double own = -(actuator.gain[1] * by.activation + actuator.bias[1]);
+        double slope;
+        const double force = actuator.force(by, x, 0, 0, slope);
+        return own > 0 ? force * (actuator.unlimited(by, x, 0) - 0.5 * force) / own : 0;
+    }
+    double energy(double x) const {
+        const double force = stiffness * x - moment;
+        return stiffness > 1e-9 * whole ? 0.5 * force * force / stiffness : 0;
+    }
+};
+
+}  // namespace
+
 double System::strain_energy() const {
     double sum = 0, t, s, e;
+    std::vector<LinearSpring> of_axes, of_combinations;
+    for (int axis = 0; axis < axes(); ++axis) of_axes.emplace_back(model_->stiffness[axis], rest[axis]);
+    for (std::size_t k = 0; k < model_->springs.size(); ++k) of_combinations.emplace_back(model_->springs[k].stiffness, spring_rest[k]);
+    for (std::size_t i = 0; i < model_->actuators.size(); ++i) {
+        const Actuator& each = model_->actuators[i];
+        if (each.share[0] == 0) continue;  // no spring
+        sum += each.axis >= 0 ? of_axes[each.axis].exchange(each, actuation[i], state.q[each.axis])
+                              : of_combinations[each.spring].exchange(each, actuation[i], model_->springs[each.spring].of.value(state.q));
+    }
     for (int axis = 0; axis < axes(); ++axis) {
         const double deflection = state.q[axis] - rest[axis];
-        sum += 0.5 * model_->stiffness[axis] * deflection * deflection;
+        sum += of_axes[axis].energy(state.q[axis]);
         if (model_->curve[axis] >= 0) {
             double zero;
             model_->curves[model_->curve[axis]].evaluate(deflection, t, s, e);
@@ -18,7 +53,7 @@ double System::strain_energy() const {
     for (std::size_t k = 0; k < model_->springs.size(); ++k) {
         const Spring& spring = model_->springs[k];
         const double deflection = spring.of.value(state.q) - spring_rest[k];
-        sum += 0.5 * spring.stiffness * deflection * deflection;
+        sum += of_combinations[k].energy(spring.of.value(state.q));
         if (spring.curve >= 0) {
             double zero;
             model_->curves[spring.curve].evaluate(deflection, t, s, e);

@@ -242,11 +242,13 @@ double System::largest_error(int& joint, int& row) const {
 double System::imbalance() const {
     double worst = 0, largest = 0;
     for (const Vec6& lambda : state.lambda) largest = std::max(largest, lambda.cwiseAbs().maxCoeff());
-    const double floor = 1e-3 * largest + 1e-12 * model_->stiffness_scale;  // for torques that are only rounding errors
+    // Where nothing loads, torques are rounding errors: up to 1e-14 rad of the stiffest spring. They count against 1e-7 rad of it.
+    const double rounding = 1e-7 * model_->stiffness_scale;
     for (std::size_t j = 0; j < model_->joints.size(); ++j)
         for (int axis = model_->joints[j].first; axis < model_->joints[j].first + model_->joints[j].count; ++axis) {
             const double carried = screw_[axis].cwiseAbs().dot(state.lambda[j].cwiseAbs());
-            worst = std::max(worst, std::abs(residual_[axis_row_[axis]]) / (carried + floor));
+            const double lever = model_->twists[axis].tail<3>().isZero(0) ? model_->length_scale : 1.0;
+            worst = std::max(worst, std::abs(residual_[axis_row_[axis]]) / (carried + 1e-3 * largest + rounding / lever));
         }
     return worst;
 }

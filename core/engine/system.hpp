@@ -133,7 +133,7 @@ class System : public Acting {
     }
     // The same, and which loop joint or row has it; the other is -1.
     double largest_error(int& joint, int& row) const;
-    // Largest unbalanced torque of a coordinate, over the torque that its joint carries.
+    // Largest unbalanced torque of a coordinate, over the torque that its joint carries (or that of 1e-7 rad of the stiffest spring).
     double imbalance() const;
     // Largest increment of a coordinate in a step x, rad, or lengths over the length scale. Convergence is judged by it, because
     // it does not depend on stiffnesses and masses.

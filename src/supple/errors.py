@@ -44,7 +44,7 @@ class ExportWarning(UserWarning):
 
 class StartWarning(UserWarning):
     """A simulation starts in a pose that was changed a little, so that loops are closed and limits respected, or with
-    shapes a little below a plane."""
+    shapes below the floor."""
 
 
 class RangeWarning(UserWarning):

@@ -306,6 +306,20 @@ def test_loads_on_a_bent_strut_balance():
     assert abs(eq.reactions["pin"][2]) == pytest.approx(2.5 / 0.02, rel=1e-6)
 
 
+def test_the_residual_is_small_where_nothing_loads_and_large_off_balance():
+    """Back from moved set-points only rounding is left, up to 1e-14 rad of the springs."""
+    mech = supple.library.ladder()
+    moved = supple.equilibrium(mech, targets={name: 0.3 * (-1) ** i for i, name in enumerate(mech.coordinates)})
+    assert moved.residual < 1e-9
+    back = supple.equilibrium(mech, start=moved)
+    assert np.abs(back.q - mech.reference).max() < 1e-12
+    assert back.residual < 1e-6
+    supple.reduce(mech, ["tip"], at=back)  # takes no state off balance
+    eqs = assembly.equations(mech)
+    q, *multipliers = back.state
+    assert eqs.evaluated(back.acting, (q + 1e-6 * np.eye(len(q))[0], *multipliers)).error > 1e-3
+
+
 def test_a_set_point_of_many_turns_ends_the_path(monkeypatch):
     monkeypatch.setattr("supple.engine.path.MOST_STEPS", 50)
     mech = pendulum(stiffness=1.0)

@@ -241,6 +241,20 @@ def test_one_warning_at_the_callers_line_and_none_when_all_is_imported(tmp_path:
     assert str(seen[0].message).startswith("model.xml: 2 kinds of elements are not imported as written")
 
 
+def test_the_warning_names_the_joints_whose_dry_friction_is_left_out(tmp_path: Path) -> None:
+    """Also where many other notes come before it, and the joints are many."""
+    joints = "".join(
+        f'<body name="b{i}" gravcomp="1"><joint name="knuckle_of_digit_{i}" frictionloss=".1"/><geom size=".1"/></body>'
+        for i in range(20)
+    )
+    model = world(joints + BODY + "<camera/>", '<sensor><jointpos joint="j"/></sensor>')
+    with pytest.warns(supple.ImportWarning) as seen:
+        supple.load(write(tmp_path, model))
+    line = next(line for line in str(seen[0].message).splitlines() if "dry friction" in line)
+    assert "'knuckle_of_digit_0', 'knuckle_of_digit_1'" in line
+    assert "(20 in all): dry friction is not simulated" in line
+
+
 # what is refused
 
 BILLION = '<!DOCTYPE m [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><mujoco model="&b;"/>'

@@ -253,7 +253,7 @@ def test_links_and_joints(tmp_path: Path) -> None:
     assert dict(zip(mimic.coordinates, mimic.coefficients, strict=True)) == {"elbow": 1, "shoulder": -2}
     assert mimic.rest == 0.5
     assert mech.joint("elbow").reference == 0.5  # where the mimic holds
-    assert "friction of joint 'shoulder': dry friction is not imported" in reported(mech)
+    assert "friction of joint 'shoulder': dry friction is not simulated" in reported(mech)
 
 
 def test_root_called_world_is_the_fixed_frame(tmp_path: Path) -> None:

@@ -194,18 +194,39 @@ def test_a_block_without_friction_keeps_sliding(resting):
 
 
 def test_a_large_overlap_at_the_start_raises():
+    block = Shape("box", (1, 1, 0.5), spatial.translation(np.array([0, 0, -0.5])), name="block")
+    for other in (block, rigid_object("block", "box", (0.1, 0.1, 0.1), 1.0)):
+        world = supple.World()
+        if isinstance(other, Shape):
+            world.ground(other)
+        else:
+            world.add(other)
+        world.add(rigid_object("sunk", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.08)))
+        for _ in range(2):
+            with pytest.raises(supple.MechanismError, match=r"'\w+' and '\w+' overlap by 0\.\d+ m at the start"):
+                world.step()
+
+
+@pytest.mark.parametrize("depth", [0.004, 0.018, 0.15])
+@pytest.mark.parametrize("floor", [FLOOR, HeightField(np.zeros((5, 5)), (1, 1), np.eye(4), name="floor")])
+def test_what_begins_below_the_floor_is_pushed_out(depth, floor):
     world = supple.World()
-    world.ground(FLOOR)
-    world.add(rigid_object("sunk", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.08)))
-    for _ in range(2):
-        with pytest.raises(supple.MechanismError, match=r"'sunk' and 'floor' overlap by 0\.02 m at the start"):
-            world.step()
-    feet = supple.World()
-    feet.ground(FLOOR)
-    feet.add(rigid_object("foot", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.096)))
-    with pytest.warns(supple.StartWarning, match=r"foot and floor by 0\.004 m'; they are moved apart at 0\.1 m/s"):
-        feet.step()
-    assert feet.velocity("foot")[2] <= feet.correction + 1e-12
+    world.ground(floor)
+    world.add(rigid_object("foot", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.1 - depth)))
+    text = rf"below the floor at the start: 'foot and floor by {depth:.2g} m'; contact pushes them out at 0\.1 m/s"
+    with pytest.warns(supple.StartWarning, match=text) as seen:
+        world.step()
+    assert seen[0].filename == __file__
+    highest = 0.0
+    for _ in range(round(depth / 0.1 / world.dt) + 100):
+        assert world.velocity("foot")[2] <= world.correction + 1e-9
+        world.step()
+        highest = max(highest, world.pose("foot")[2, 3])
+    assert world.pose("foot")[2, 3] == pytest.approx(0.1, abs=1e-6)
+    assert highest < 0.1 + 1e-3
+
+
+def test_a_small_overlap_separates_slowly():
     shallow = supple.World()
     shallow.ground(FLOOR)
     shallow.add(rigid_object("box", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.0995)))

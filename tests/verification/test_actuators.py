@@ -232,3 +232,59 @@ def test_a_gripper_squeezes_with_the_force_of_its_file(gripper, robots):
         found.append(sum(abs(c.force[0]) for c in world.contacts if "right_pad" in c.first + c.second))
     assert found[0] == pytest.approx(expected, rel=0.02)
     assert found[1:] == pytest.approx([found[0]] * 2, rel=0.05)
+
+
+@pytest.mark.parametrize("case", ["position", "saturated", "gain of length", "tendon"])
+def test_strain_energy_has_the_slope_of_the_forces_of_servos_and_none_of_those_switched_off(case, tmp_path):
+    actuator, controls = CASES[case]
+    mech, _ = arm(tmp_path, actuator)
+    sim = supple.Simulation(mech, 1e-3)
+    q, step = np.array([0.3, -0.4, 0.05]), 1e-6
+    lever = 2 * np.array([0, 1, 3]) if case == "tendon" else np.array([1, 0, 0])  # gear times coefficients
+
+    def strain(at):
+        sim.set_q(at)
+        return sim.energy.strain
+
+    def own(at):  # of the spring of j2
+        return 0.5 * 0.3 * at[1] ** 2
+
+    sim.set_q(q)
+    sim.set_control("m", None)
+    assert sim.energy.strain == pytest.approx(own(q), abs=1e-12)
+    for control in (0.0, controls["m"]):
+        sim.set_control("m", control)
+        sim.step()  # the activation is the control from the next step on
+        slope = [(strain(q + d) - strain(q - d)) / (2 * step) for d in step * np.eye(3)]
+        sim.set_q(q)
+        expected = np.array([0, 0.3 * q[1], 0]) - lever * sim.actuator_forces["m"]
+        assert slope == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("control", [None, 0.4])
+@pytest.mark.parametrize("case", ["position", "saturated", "tendon"])
+def test_condensed_models_store_the_energy_of_the_engine(case, control, tmp_path):
+    actuator, _ = CASES[case]
+    mech = arm(tmp_path, actuator)[0].with_springs(2.0, 0.02)
+    model = supple.condense(mech, ["a", "b", "c"])
+    engine, condensed = supple.Simulation(mech, 1e-3), supple.ReducedSimulation(model, 1e-3)
+    for sim in (engine, condensed):
+        sim.set_control("m", control)
+        sim.step(60)
+    engine.set_q(condensed.q)
+    assert condensed.energy.strain == pytest.approx(engine.energy.strain, rel=1e-9)
+
+
+def test_a_pendulum_whose_servo_is_switched_off_keeps_its_energy(tmp_path):
+    path = tmp_path / "pendulum.xml"
+    path.write_text("""<mujoco><worldbody><body name="a"><joint name="j" axis="0 1 0"/>
+    <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.02" mass="0.5"/></body></worldbody>
+    <actuator><position name="m" joint="j" kp="2000"/></actuator></mujoco>""")
+    sim = supple.Simulation(load_quietly(path), 5e-4, "bdf2")
+    sim.set_q([0.8])
+    sim.set_control("m", None)
+    before = sim.energy.total
+    assert before == sim.energy.gravity
+    sim.step(400)
+    assert sim.energy.kinetic > 0.1
+    assert sim.energy.total == pytest.approx(before, abs=1e-4)

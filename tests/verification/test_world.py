@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -448,6 +449,26 @@ def test_the_shadow_hand_drops_a_ball_of_low_friction(robots):
     scene = supple.scenes.shadow_hand(robots / "shadow_hand/right_hand.xml", friction=0.05)
     scene.run(1.6)
     assert scene.world.pose("ball")[2, 3] < 0.2
+
+
+# quadrupeds
+
+
+@pytest.mark.filterwarnings("ignore::supple.ImportWarning")
+@pytest.mark.parametrize(("name", "depth"), [("scene", 0.018), ("scene_mjx", 0.014)])
+def test_go2_starts_below_its_floor_and_settles_as_in_mujoco(robots, name, depth):
+    """With torque motors only it sinks down, on the servos of scene_mjx.xml it stands. MuJoCo's contact and limits are
+    softer, by about a centimetre."""
+    file = robots / f"unitree_go2/{name}.xml"
+    sim, world = supple.Simulation(supple.load(file, keyframe="home"), 2e-3), supple.World()
+    world.add(sim, self_contact=True)
+    with pytest.warns(supple.StartWarning, match=f"FL_calf and floor by {depth} m"):
+        world.step(200)
+    model = mujoco.MjModel.from_xml_path(str(file))
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    mujoco.mj_step(model, data, round(world.time / model.opt.timestep))
+    np.testing.assert_allclose(sim.poses["base"][:3, 3], data.body("base").xpos, atol=0.015)
 
 
 # Cassie

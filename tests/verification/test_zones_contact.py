@@ -149,6 +149,21 @@ def test_ten_node_tetrahedra_carry_contact_between_their_nodes():
     assert forces[1] == pytest.approx(forces[0], rel=0.05)
 
 
+@pytest.mark.parametrize("kind", ["hexahedra", "tetrahedra"])
+def test_a_dragged_ball_keeps_the_friction_of_every_point(kind):
+    """As a pad of all points does, which keeps their order from press to press."""
+    solid = zones.block((0.01, 0.01, 0.004), (4, 4, 2))
+    skin = on_body(solid if kind == "hexahedra" else tetrahedra(solid), POISSON, "top")
+    ball, pad = Shape("sphere", [RADIUS], UP), skin.pad(friction=FRICTION)
+    touch = whole = None
+    for x in (0.0, 5e-5, 1e-4, 2e-4, 4e-4):
+        pose = ball_at([x, 0, RADIUS - 3e-4])
+        touch = skin.press(ball, pose, start=touch, friction=FRICTION)
+        whole = pad.press(ball, pose, start=whole)
+        np.testing.assert_allclose(touch.force, whole.force, rtol=1e-6, atol=1e-9)
+    assert touch.force[0] > 0.3 * -touch.force[2]
+
+
 def tetrahedra(solid):
     """The same solid of 10-node tetrahedra, six a hexahedron."""
     corners = np.array([[0, 1, 2, 6], [0, 2, 3, 6], [0, 3, 7, 6], [0, 7, 4, 6], [0, 4, 5, 6], [0, 5, 1, 6]])

@@ -12,6 +12,7 @@ import numpy as np
 
 import supple
 from supple import spatial
+from supple.cli.standing import world_of
 from supple.engine import Simulation
 from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism, Poses
@@ -34,6 +35,8 @@ class Task:
     frame: str = "world"
     targets: dict[str, float] = field(default_factory=dict)
     """Set-points of springs and motors."""
+    has_contact: bool = False
+    """Whether its simulation is that of a world, with the mechanism's ground."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,13 @@ def simulate(
         sim.apply(name, wrench, task.frame)
     for name, value in task.targets.items():
         sim.set_target(name, value)
+    moving = world_of(sim) if task.has_contact else sim
     steps = max(1, round(duration / dt))
     chunk = max(1, steps // 200)
     with nullcontext() if record is None else record(sim), Bar("simulation") as bar:
         try:
             for first in range(0, steps, chunk):
-                sim.step(min(chunk, steps - first))
+                moving.step(min(chunk, steps - first))
                 bar.set_fraction((first + chunk) / steps)
         except ConvergenceError as failure:
             error = failure

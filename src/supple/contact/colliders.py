@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple.elastic._compiled import Compiled
 from supple.errors import MechanismError
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import HeightField, Mesh, Shape
@@ -31,7 +32,7 @@ Records = NDArray[np.void]
 
 
 @dataclass(frozen=True)
-class Collider:
+class Collider(Compiled):
     """A shape fixed to a frame."""
 
     kind: str

@@ -48,8 +48,9 @@ class Equilibrium:
     motor_torques: dict[str, float]
     """Torque or force of each motor, rigid coupling and touched limit on its coordinates, N m or N."""
     residual: float
-    """The largest of three errors: the unbalanced torque of a coordinate relative to the torque that its joint carries,
-    the gap of a loop over the radius, and the error of a motor, rigid coupling or touched limit."""
+    """The largest of three errors: the unbalanced torque of a coordinate relative to the torque that its joint carries
+    (or, where nothing loads, to that of 1e-7 rad of the stiffest spring), the gap of a loop over the radius, and the
+    error of a motor, rigid coupling or touched limit."""
     load_fraction: float
     """Share of the load that this state balances: 1, or less in the `state` of a `ConvergenceError`."""
     iterations: int

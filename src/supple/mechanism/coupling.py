@@ -92,3 +92,12 @@ class ImportNote(Record):
 
     def __str__(self) -> str:
         return f"{self.item}: {self.reason}"
+
+    @property
+    def brief(self) -> str:
+        """At most 160 characters: of a long list the first names and the number of all."""
+        item, names = self.item, self.item.count("', '") + 1
+        if names > 4 and len(str(self)) > 160:
+            item = "', '".join(item.split("', '")[:4]) + f"' ... ({names} in all)"
+        text = f"{item}: {self.reason}"
+        return text if len(text) <= 160 else text[:157] + "..."

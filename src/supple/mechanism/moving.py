@@ -22,7 +22,8 @@ class Energy:
 
     kinetic: float
     strain: float
-    """Of the springs; zero at their rest positions."""
+    """Of the springs, zero at their rest positions, and of servos at their present controls; none of an actuator that
+    is switched off."""
     gravity: float
     """Potential energy; zero at the world's origin."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,7 @@ import numpy as np
 from supple.engine import Equilibrium
 from supple.engine.assembly import turned
 from supple.engine.linearisation import Linearisation, check_held, check_loops_closed, linearised, null_space
-from supple.errors import MechanismError
+from supple.errors import MechanismError, RangeWarning, listed, user_level
 from supple.mechanism import Mechanism
 from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.idle import spin_increments
@@ -23,7 +24,7 @@ from supple.reduced.maps import Maps
 from supple.reduced.model import ReducedModel, held_base
 from supple.reduced.projection import projection
 from supple.reduced.published import published_damping, published_mass
-from supple.reduced.recursion import recursion
+from supple.reduced.recursion import PROJECTION, ignored_merges, recursion
 from supple.reduced.reference_pose import without_broken_limits
 
 METHODS = ("projection", "recursion")
@@ -58,7 +59,8 @@ def reduce(
     Raises:
         MechanismError: An argument is wrong, a loop is open at the reference pose, or nothing holds some coordinate.
 
-    A limit that the reference pose violates is left out of the model, with a `RangeWarning`.
+    A limit that the reference pose violates is left out of the model, with a `RangeWarning`. Loops that the recursion
+    takes as open are named in one, too.
     """
     names = _checked_names(mech, end_effectors, method, mass, modes, tolerance)
     if method == "recursion" or mass == "accelerability":
@@ -77,6 +79,7 @@ def reduce(
         if at is not None:
             raise MechanismError('method="recursion" works at the reference pose only; use method="projection"')
         maps = recursion(held, names)
+        _warn_of_ignored_loops(held, names)
     else:
         maps = projection(linear, names)
     space = AdmissibleSpace(linear, names, tolerance, base_is_free=base is not None)
@@ -115,6 +118,13 @@ def reduce(
         at=at,
     )
     return model if base is None else floating(mech, base, model)
+
+
+def _warn_of_ignored_loops(mech: Mechanism, end_effectors: Sequence[str]) -> None:
+    ignored = ignored_merges(mech, end_effectors)
+    if ignored:
+        text = f"the recursion takes loops of '{mech.name}' as open, so that the model is too soft; they close at "
+        warnings.warn(text + f"{listed(ignored)}; {PROJECTION}", RangeWarning, stacklevel=user_level())
 
 
 @dataclass(frozen=True)

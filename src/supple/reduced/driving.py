@@ -207,6 +207,33 @@ class Drives:
             result[name] = force
         return result
 
+    def strain_change(self, q: Array) -> float:
+        """Energy, J, of the actuators with controls of their own at coordinates q (axes,), beyond that which the
+        springs that contain them have at the start. It is (f - c/2) c / k with the stiffness k of an actuator, its
+        force f and the same within its range, c; zero if it is switched off."""
+        whole: dict[str, tuple[float, float]] = {}  # by spring: stiffness and moment with its actuators
+        rest = dict[str, tuple[float, float]]()  # without those that have a control of their own
+        at, result = dict[str, float](), 0.0
+        for name in self.controls:
+            actuator = self._actuators[name]
+            stiffness, _, zero = spring_of(self.mechanism, actuator)
+            constant, slope, _ = actuator.spring_force.tolist()
+            if slope == 0:
+                continue
+            length = actuator.gear * self._length(actuator, q)
+            at[actuator.drives] = length / actuator.gear
+            whole[actuator.drives] = stiffness, stiffness * zero
+            k, moment = rest.get(actuator.drives, whole[actuator.drives])
+            rest[actuator.drives] = k + slope * actuator.gear**2, moment - actuator.gear * constant
+            force = constant + slope * length + self._added_force(name)
+            limited = min(max(force, self._range(name)[0]), self._range(name)[1])
+            result -= (force - limited / 2) * limited / slope
+        for drives, (k, moment) in whole.items():
+            own, left = rest[drives]
+            result -= (k * at[drives] - moment) ** 2 / (2 * k)
+            result += (own * at[drives] - left) ** 2 / (2 * own) if own > 1e-9 * k else 0.0
+        return result
+
     def _length(self, actuator: Actuator, q: Array) -> float:
         if actuator.drives in self._index:
             return float(q[self._index[actuator.drives]])

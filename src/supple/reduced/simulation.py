@@ -477,6 +477,7 @@ class ReducedSimulation(Recordable):
         eqs, v = self._equations, np.asarray(self._motion.velocities)
         state = (np.ascontiguousarray(self._motion.coordinates), *eqs.zero_state()[1:])
         strain, weight = eqs.evaluated(eqs.acting(), state).energies
+        strain += self._drives.strain_change(state[0])
         kinetic = 0.5 * np.einsum("bi,bij,bj->", v, inertias(self.mechanism), v)
         if self.mechanism.flexible and isinstance(self.model, ReducedModel):
             rates = self.model.basis @ self._motion.state[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from supple.contact.colliders import CONTACT, Collider, Records, collider
 from supple.contact.pads import Pad, Touch
 from supple.engine.assembly import one_or_more_targets
 from supple.engine.dynamics import STEPS_AT_ONCE, check_count, positive_seconds
-from supple.errors import ConvergenceError, MechanismError, RangeWarning, StartWarning, listed
+from supple.errors import ConvergenceError, MechanismError, RangeWarning, StartWarning, listed, user_level
 from supple.mechanism import WORLD, Body, Mechanism, Mesh, Poses, Shape
 from supple.mechanism.mechanism import STANDARD_GRAVITY
 from supple.mechanism.moving import Contact, Energy, Participant, can_join_world
@@ -31,12 +32,15 @@ from supple.recording.observing import Observer, advance_observed
 from supple.world.parts import Parts
 
 OVERLAP = 1e-3
-"""m: largest overlap of shapes that are added to a world."""
-OVERLAP_WITH_PLANE = 1e-2
-"""m: largest overlap with a plane: feet of a keyframe are often some millimetres below the floor."""
+"""m: largest overlap of shapes that are added to a world, but for floors."""
+FLOORS = ("plane", "height_field")
+"""Kinds of colliders that others may begin below: it is clear to which side they are pushed out."""
 DEFAULT_DT = 1e-3
 PLANNED_STEPS = 65_536
 """Time steps for which the positions of motors are computed in advance."""
+
+NOT_COPIED = ("_core_world", "_objects", "_mechanisms", "_whole", "observers")
+"""Attributes of a `World` that a copy makes anew."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,10 @@ class World:
         world."""
         self._excluded: list[tuple[str, str]] = []
         """Pairs of names between which there is no contact."""
+        self._self_contacts: list[int] = []
+        """Participants whose bodies touch each other."""
+        self._never: list[tuple[int, int]] = []
+        """Pairs of colliders of one mechanism that never touch."""
         self._objects: dict[str, Any] = {}
         self._object_loads: dict[tuple[str, str], tuple[Any, ...]] = {}
         """Arguments of the last "set_wrench" and "set_handle" of each object."""
@@ -187,12 +195,13 @@ class World:
                 self._add_collider(each, f"{name}:{mech.bodies[body].name}", index, frame, groups[body] < 0)
                 bodies.append(body)
         if self_contact:
+            self._self_contacts.append(index)
             self._core.allow_self_contact(index)
             never = _pairs_that_never_touch(mech, groups)
             for i, a in enumerate(bodies):
                 for j, b in enumerate(bodies[:i]):
                     if (min(a, b), max(a, b)) in never:
-                        self._core.exclude(first + i, first + j)
+                        self._exclude(first + i, first + j)
         return name
 
     def _fix_dt(self, dt: float) -> None:
@@ -202,16 +211,33 @@ class World:
         before, self._dt = self.dt, dt
         if self._core_world is None or dt == before:
             return
+        states = {name: old.state for name, old in self._objects.items()}
+        self._fill_core()
+        for name, state in states.items():
+            self._objects[name].state = state
+
+    def _fill_core(self) -> None:
+        """Adds everything to a new core, objects in their first states."""
         self._core_world = None
-        for name, old in self._objects.items():
-            free = self._free_body(self.bodies[name])
-            free.state = old.state
-            self._objects[name] = free
-            self._core.add_participant(free)
+        for name in self._participants:
+            if name in self._mechanisms:
+                self._core.add_participant(self._mechanisms[name].participant)
+            else:
+                self._objects[name] = self._free_body(self.bodies[name])
+                self._core.add_participant(self._objects[name])
         for (name, setter), arguments in self._object_loads.items():
             getattr(self._objects[name], setter)(*arguments)
+        for index in self._self_contacts:
+            self._core.allow_self_contact(index)
         for index in range(len(self._colliders)):
             self._send_collider(index)
+        for first, second in self._never:
+            self._core.exclude(first, second)
+
+    def _exclude(self, first: int, second: int) -> None:
+        """Switches off contact between two colliders of one mechanism."""
+        self._never.append((first, second))
+        self._core.exclude(first, second)
 
     def exclude(self, first: str, second: str) -> None:
         """Switches off contact between two things: names of objects, mechanisms, "mechanism:body" or ground shapes.
@@ -474,8 +500,8 @@ class World:
             raise ConvergenceError(f"the step from t = {self.time:.6g} s failed: {text}", time=self.time)
 
     def _check_overlap(self) -> None:
-        """Raises `MechanismError` if a new collider overlaps another one by more than `OVERLAP`; a plane may be
-        overlapped by up to `OVERLAP_WITH_PLANE`, with a `StartWarning`."""
+        """Raises `MechanismError` if a new collider overlaps another one by more than `OVERLAP`. Those that begin
+        below a floor are named in a `StartWarning`."""
         if self._initial_state is None:
             self._initial_state = self.save()
         checked = self._checked_colliders
@@ -491,26 +517,27 @@ class World:
         for contact in contacts[new & (contacts["gap"] < -OVERLAP)]:
             first, second = self._owners[contact["first"]], self._owners[contact["second"]]
             if self._collider_participants[contact["first"]] == self._collider_participants[contact["second"]]:
-                self._core.exclude(int(contact["first"]), int(contact["second"]))
+                self._exclude(int(contact["first"]), int(contact["second"]))
                 within.add((first, second))
                 continue
-            kinds = {self._colliders[contact[side]].kind for side in ("first", "second")}
-            if "plane" in kinds and contact["gap"] >= -OVERLAP_WITH_PLANE:
+            if any(self._colliders[contact[side]].kind in FLOORS for side in ("first", "second")):
                 below[first, second] = max(below.get((first, second), 0.0), -float(contact["gap"]))
                 continue
             raise MechanismError(
                 f"'{first}' and '{second}' overlap by {-contact['gap']:.3g} m at the start, near "
                 f"{np.round(contact['position'], 4).tolist()}; move them apart (an overlap of a millimetre is allowed, "
-                "of a centimetre with a plane)"
+                "any with a plane or height field)"
             )
         if below:
-            pairs = listed([f"{first} and {second} by {depth:.2g} m" for (first, second), depth in below.items()])
-            text = f"shapes overlap a plane at the start: {pairs}; they are moved apart at {self.correction:g} m/s"
-            warnings.warn(text, StartWarning, stacklevel=3)
+            deepest = sorted(below.items(), key=lambda item: -item[1])
+            pairs = listed([f"{first} and {second} by {depth:.2g} m" for (first, second), depth in deepest])
+            speed = f"{self.correction:g} m/s"
+            text = f"shapes are below the floor at the start: {pairs}; contact pushes them out at {speed}"
+            warnings.warn(text, StartWarning, stacklevel=user_level())
         if within:
             pairs = listed([f"{first} and {second}" for first, second in sorted(within)])
             text = f"shapes of one mechanism overlap at the start and do not touch each other in this world: {pairs}"
-            warnings.warn(text, RangeWarning, stacklevel=3)
+            warnings.warn(text, RangeWarning, stacklevel=user_level())
         self._checked_colliders = len(self._colliders)
 
     # state and results
@@ -760,6 +787,9 @@ class World:
         for name, mechanism in saved.mechanisms.items():
             self._mechanisms[name].check_saved(mechanism)
         self._fix_dt(self.dt)
+        self._set_state(saved)
+
+    def _set_state(self, saved: WorldState) -> None:
         for name, state in saved.objects.items():
             self._objects[name].state = state
         for name, mechanism in saved.mechanisms.items():
@@ -772,6 +802,27 @@ class World:
         """Restores the state before the first step."""
         if self._initial_state is not None:
             self.restore(self._initial_state)
+
+    def __reduce__(self) -> Any:
+        """For pickle and copy: all that was added, loads and handles, the present and the initial state. Recordings and
+        logs stay with the original. Functions of motors are pickled by their names."""
+        kept = {name: copy.copy(value) for name, value in vars(self).items() if name not in NOT_COPIED}
+        kept["_mechanisms"] = {name: copy.copy(sim) for name, sim in self._mechanisms.items()}
+        return _restored, (kept, self.save())
+
+    def __deepcopy__(self, memo: Any) -> World:
+        return copy.copy(self)
+
+
+def _restored(kept: dict[str, Any], present: WorldState) -> World:
+    """A world in a saved state."""
+    world = World()
+    vars(world).update(kept)
+    for name, sim in world._mechanisms.items():
+        sim.in_world = name
+    world._fill_core()
+    world._set_state(present)
+    return world
 
 
 def _pairs_that_never_touch(mech: Mechanism, groups: list[int]) -> set[tuple[int, int]]:

@@ -97,17 +97,23 @@ def _press_once(posed: PosedSkin, other: Collider, pose: Array, start: Touch | N
 
 def _points_of(posed: PosedSkin, touch: Touch) -> Indices:
     """Contact points of the skin that a pad of it has."""
-    known = {tuple(own): i for i, own in enumerate(posed.skin.contact_points.vertices.tolist())}
-    found = [known.get(tuple(own), -1) for own in touch.pad.vertices.tolist()]
+    own = posed.skin.contact_points
+    known = {key: i for i, key in enumerate(_keys(own.vertices, own.weights))}
+    found = [known.get(key, -1) for key in _keys(touch.pad.vertices, touch.pad.weights)]
     if not found or min(found) < 0:
         raise MechanismError("start is the touch of another skin; give the last result of this one")
     return np.array(found)
 
 
+def _keys(vertices: Indices, weights: Array) -> list[tuple[object, ...]]:
+    """What tells points apart: their vertices and weights; the points of a face have the same vertices."""
+    return [(*v, *w) for v, w in zip(vertices.tolist(), weights.tolist(), strict=True)]
+
+
 def _press_from(pad: Pad, shape: Collider, pose: Array, start: Touch) -> Touch:
     """Presses from a start on fewer points; points that are new have neither displacement nor force there."""
-    places = {tuple(own): i for i, own in enumerate(pad.vertices.tolist())}
-    at = np.array([places[tuple(own)] for own in start.pad.vertices.tolist()])
+    places = {key: i for i, key in enumerate(_keys(pad.vertices, pad.weights))}
+    at = np.array([places[key] for key in _keys(start.pad.vertices, start.pad.weights)])
     before, forces = np.zeros_like(pad.points), np.zeros_like(pad.points)
     before[at] = start.displacements - (pad.points[at] - start.pad.points)
     forces[at] = start.forces

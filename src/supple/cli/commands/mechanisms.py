@@ -32,6 +32,7 @@ from supple.cli.options import (
 )
 from supple.cli.output import errors_in_one_line, print_json
 from supple.cli.preparing import Preparation, movable
+from supple.cli.standing import open_standing
 from supple.cli.sweeping import varied
 from supple.recording import Recorder
 from supple.viewer import draw
@@ -113,6 +114,7 @@ def run(
 ) -> None:
     """Print and draw the equilibrium of a mechanism under a load, or with --time its state after a simulation.
 
+    With --time, a file with ground or a free base has contact and starts from its keyframe (home or the first).
     For example: supple run ladder --force tip 0 100 0
     """
     if time is None and (dt is not None or method is not None):
@@ -125,8 +127,12 @@ def run(
             raise supple.MechanismError(f"'{motions[0]}' holds a motion: give its length, with --time SECONDS")
         for path in files:
             check_file(path, PICTURES if time is None else (*PICTURES, *MOTIONS), "a picture or motion")
-        mech = Preparation(keyframe, base, values_by_name("--q", q), springs, damping).open(source)
-        task = solve.Task(mech if time is None else movable(mech), loads, frame, targets)
+        preparation = Preparation(keyframe, base, values_by_name("--q", q), springs, damping)
+        if time is None:
+            task = solve.Task(preparation.open(source), loads, frame, targets)
+        else:
+            mech, has_contact = open_standing(preparation, source)
+            task = solve.Task(movable(mech), loads, frame, targets, has_contact)
         motions = [path for path in files if path.suffix.lower() in MOTIONS]
         if time is None:
             result = solve.find_equilibrium(task)

@@ -31,6 +31,7 @@ from supple.cli.options import (
 from supple.cli.output import errors_in_one_line
 from supple.cli.preparing import Preparation, movable, with_targets
 from supple.cli.source import library_names
+from supple.cli.standing import open_standing, world_of
 from supple.mechanism import Mechanism
 from supple.recording import Recording
 from supple.viewer import draw
@@ -39,6 +40,8 @@ from supple.viewer.rendering import VIEW
 from supple.viewer.scenery import SCENES, SceneModels
 from supple.viewer.server import HOST, PORT
 
+VIEW_DT = 2e-3
+"""s, time step of a world in the viewer."""
 MethodName = Annotated[
     str | None,
     typer.Option("--method", help=f"Method at the start: {', '.join(METHODS)} (default: the fastest that is possible)"),
@@ -72,6 +75,7 @@ def view(
 ) -> None:
     """Simulate a mechanism, a contact scene or your own Python file in the browser, where you can pull it.
 
+    A file with ground or a free base is simulated by the engine with contact, from its keyframe (home or the first).
     For example: supple view ladder, supple view trampoline, or supple view scene.py. With --motion, a character
     performs: the target, its motion as given and the optimised one, side by side: supple view dancer --motion dance
     """
@@ -106,9 +110,13 @@ def view(
         if source in SCENES:
             if not preparation.is_empty or target:
                 raise typer.BadParameter(f"--keyframe, --q and the like are for mechanisms; '{source}' is a scene")
-            subject: Mechanism | SceneModels = SceneModels(source)
+            subject: Mechanism | supple.World | SceneModels = SceneModels(source)
         else:
-            subject = movable(with_targets(preparation.open(source, SCENES), values_by_name("--target", target)))
+            mech, has_contact = open_standing(preparation, source, SCENES)
+            subject = mech = movable(with_targets(mech, values_by_name("--target", target)))
+            if has_contact and method in (None, "engine"):
+                subject, method = world_of(supple.Simulation(mech, VIEW_DT)), None
+                end_effector = end_effector and [f"{mech.name}:{name}" for name in end_effector]
         show(subject, end_effector, method=method, host=host, port=port, browser=browser, say=typer.echo)
 
 

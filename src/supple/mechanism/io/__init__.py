@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from supple.errors import ImportWarning, MechanismError
+from supple.mechanism.io.mjcf_report import DRY_FRICTION
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.redundancy import with_released_constraints
 
@@ -87,8 +88,8 @@ def _is_json(file: Path) -> bool:
 
 
 def _warn_not_imported(mech: Mechanism, file: Path) -> None:
-    notes = [str(note) for note in mech.import_report]
-    first = "".join(f"\n  {note if len(note) <= 160 else note[:157] + '...'}" for note in notes[:3])
+    notes = sorted(mech.import_report, key=lambda note: note.reason != DRY_FRICTION)  # it changes every motion: first
+    first = "".join(f"\n  {note.brief}" for note in notes[:3])
     more = f"\n  and {len(notes) - 3} more" if len(notes) > 3 else ""
     count = "one element is" if len(notes) == 1 else f"{len(notes)} kinds of elements are"
     text = f"{file.name}: {count} not imported as written (mech.import_report lists all):{first}{more}"

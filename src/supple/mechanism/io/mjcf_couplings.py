@@ -8,7 +8,7 @@ import numpy as np
 
 from supple.mechanism.coupling import Coupling, ImportNote
 from supple.mechanism.io.compiler import Model
-from supple.mechanism.io.mjcf_report import Names, Report
+from supple.mechanism.io.mjcf_report import DRY_FRICTION, Names, Report
 from supple.mechanism.io.mjcf_springs import (
     SAMPLED,
     Spring,
@@ -81,7 +81,7 @@ def _tendon(model: Model, t: int, name: str, sums: dict[str, float], report: Rep
     if high.any():
         report.add("stiffness of tendon", name, SAMPLED)
     for field, reason in (
-        ("frictionloss", "dry friction is not imported"),
+        ("frictionloss", DRY_FRICTION),
         ("armature", "inertia of tendons is not imported"),
         ("dampingpoly", "only the linear damping is imported"),
         ("springyield", "yielding springs are not imported; the spring stays elastic"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from supple import spatial
 from supple.mechanism.io.compiler import Model
-from supple.mechanism.io.mjcf_report import Report
+from supple.mechanism.io.mjcf_report import DRY_FRICTION, Report
 from supple.mechanism.io.mjcf_springs import SAMPLED, Spring, polynomial_law, sampling_positions
 from supple.mechanism.joint import Joint
 from supple.mechanism.record import Array
@@ -105,7 +105,7 @@ def _add_stiffness(model: Model, axes: Axes, rest: Array, name: str, report: Rep
 def _report_losses(model: Model, axes: Axes, dof: int, name: str, report: Report) -> None:
     own = slice(dof, dof + len(axes.names))
     if model.dof_frictionloss[own].any():
-        report.add("frictionloss of joint", name, "dry friction in joints is not imported")
+        report.add("frictionloss of joint", name, DRY_FRICTION)
     if model.dof_dampingpoly[own].any():
         report.add("damping of joint", name, "only the linear term is imported")
 

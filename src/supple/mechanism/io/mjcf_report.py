@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from supple.mechanism.coupling import ImportNote
 
+DRY_FRICTION = "dry friction is not simulated"
+
 
 class Report:
     """Collects elements that a Mechanism cannot represent; elements with the same reason share a note."""

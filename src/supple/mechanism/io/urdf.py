@@ -16,7 +16,7 @@ from supple.errors import MechanismError, listed
 from supple.mechanism.body import WORLD, Body
 from supple.mechanism.coupling import Coupling
 from supple.mechanism.io.mended_inertia import has_negative_moment, moments_text, nearest_inertia
-from supple.mechanism.io.mjcf_report import Names, Report
+from supple.mechanism.io.mjcf_report import DRY_FRICTION, Names, Report
 from supple.mechanism.io.urdf_shapes import ShapeReader
 from supple.mechanism.io.urdf_values import name_of, number, numbers, origin
 from supple.mechanism.io.xml_tree import Element
@@ -269,7 +269,7 @@ class _Reader:
         if damping < 0:
             self.report.add("damping of joint", name, "is negative; left out")
         if dynamics is not None and number(dynamics, "friction", 0.0):
-            self.report.add("friction of joint", name, "dry friction is not imported")
+            self.report.add("friction of joint", name, DRY_FRICTION)
         return Joint(
             name,
             self.bodies[given.parent],
