@@ -20,7 +20,7 @@ from supple.mechanism.kinematics import FURTHEST
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.notebook import brief
 from supple.mechanism.poses import find
-from supple.mechanism.record import Array, array, lock
+from supple.mechanism.record import Array, array, lock, number
 from supple.mechanism.springs import stiffness_scale
 from supple.mechanism.values import by_coordinate, named_values
 
@@ -114,6 +114,16 @@ class Equations:
         return {each.name: i for i, each in enumerate(self.actuators)}
 
     @cached_property
+    def efforts(self) -> Array:
+        """(axes,) efforts of all coordinates, N m or N."""
+        return per_axis(self.mechanism, "effort")
+
+    @cached_property
+    def sprung(self) -> dict[str, int]:
+        """Index of each coordinate that has a spring."""
+        return {name: self.axis[name] for name in sprung_axes(self.mechanism)}
+
+    @cached_property
     def layout(self) -> Layout:
         """Places of the unknowns in right-hand sides and solutions."""
         size, twists, coordinates, multipliers, rows = self.core.layout
@@ -153,6 +163,11 @@ class Equations:
         targets = acting.targets
         return acting.rest, [targets[name] for name in self.spring], [targets[name] for name in self.row]
 
+    def acting_at(self, rest: Array, spring_rest: list[float], rows: list[float]) -> Acting:
+        """No loads, the mechanism's gravity, and set-points as `compiled_set_points` returns them."""
+        found = dict(zip(self.spring, spring_rest, strict=True)) | dict(zip(self.row, rows, strict=False))
+        return Acting((), self.mechanism.gravity, rest, {name: found[name] for name in self.targets})
+
     def evaluated(self, acting: Acting, state: State) -> Any:
         """The equations at a state, in the core."""
         return self.core.evaluate(self.compiled(acting), *state)
@@ -169,7 +184,7 @@ class Equations:
 
     def set_points(self, acting: Acting) -> dict[str, float]:
         """All set-points by name of coordinate, coupling or motor, rad or m: those that `aimed` takes."""
-        return {name: float(acting.rest[self.axis[name]]) for name in sprung_axes(self.mechanism)} | acting.targets
+        return {name: float(acting.rest[at]) for name, at in self.sprung.items()} | acting.targets
 
     def reactions(self, multipliers: Array) -> dict[str, Array]:
         """Wrench (6,) of each joint on its child, in the joint's frame there, from the core's (joints, 6); N, N m."""
@@ -188,8 +203,9 @@ class Equations:
     def sprung_axis(self, name: str) -> int:
         """Index of a coordinate with a spring, by its name or by that of a joint with one axis."""
         mech = self.mechanism
-        index = self.axis.get(name)
-        if index is None:
+        if name in self.sprung:
+            return self.sprung[name]
+        if name not in self.axis:
             known = [*self.axis, *self.row, *self.spring]
             if name in {j.name for j in mech.joints}:
                 raise MechanismError(f"joint '{name}' has several axes; name one: {', '.join(mech.joint(name).axes)}")
@@ -200,12 +216,7 @@ class Equations:
                         f"'{actuator.drives}'"
                     )
             find(known, name, f"joint, coordinate, coupling or motor of '{mech.name}'")
-        joint = mech.joint(name)
-        at = joint.axes.index(name)
-        if joint.stiffness[at] == 0 and joint.curves[at] is None:
-            raise MechanismError(f"'{name}' has no spring to set a target for; add one with mech.with_springs(...)")
-        assert index is not None
-        return index
+        raise MechanismError(f"'{name}' has no spring to set a target for; add one with mech.with_springs(...)")
 
 
 @dataclass(frozen=True)
@@ -405,7 +416,7 @@ def read_targets(mech: Mechanism, targets: Targets) -> dict[str, float]:
     checked: dict[str, float] = {}
     for name, value in targets.items():
         if np.ndim(value) == 0:
-            checked[name] = float(array(value, (), f"target of '{name}'"))
+            checked[name] = number(value, f"target of '{name}'")
         else:
             checked |= named_values(mech, {name: value}, "targets")
     for name, target in checked.items():

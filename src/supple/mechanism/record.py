@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -59,14 +60,24 @@ def array(value: ArrayLike, shape: tuple[int, ...], what: str, *, infinite: bool
         result = result.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         raise MechanismError(f"{what} must be numbers, got {_shortened(value)}") from None
-    if result.ndim != len(shape) or any(want not in (-1, got) for want, got in zip(shape, result.shape, strict=True)):
+    if result.shape != shape and (
+        result.ndim != len(shape) or any(want not in (-1, got) for want, got in zip(shape, result.shape, strict=True))
+    ):
         wanted = "x".join("n" if n < 0 else str(n) for n in shape) or "a single number"
         found = "x".join(map(str, result.shape)) or "a single number"
         raise MechanismError(f"{what} must have shape {wanted}, got {found}")
-    if np.isnan(result).any() if infinite else not np.isfinite(result).all():
+    flat = result.ravel()
+    if not isfinite(flat.dot(flat)) and (np.isnan(result).any() if infinite else not np.isfinite(result).all()):
         raise MechanismError(f"{what} must be finite, got {_shortened(value)}")
     result.flags.writeable = False
     return result
+
+
+def number(value: Any, what: str) -> float:
+    """The value as a float; raises unless it is a single finite number."""
+    if isinstance(value, float) and isfinite(value):
+        return float(value)
+    return float(array(value, (), what))
 
 
 def _shortened(value: Any) -> str:
