@@ -107,6 +107,7 @@ void bind_engine(nb::module_& module) {
              [](Engine& e, const std::vector<int>& bodies, const Doubles& points, const Doubles& wrenches, const std::vector<bool>& world) {
                  e.set_loads(loads_of(bodies, points, wrenches, world));
              })
+        .def("set_load", &Engine::set_load)
         .def("aim", &Engine::aim)
         .def_prop_ro("actuation", &Engine::actuation, nb::rv_policy::automatic)
         .def("set_actuation", &Engine::set_actuation)

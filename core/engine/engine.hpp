@@ -1,14 +1,13 @@
 // The Python class of a mechanism in motion: a System and its Stepper.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 
 #include "engine/equations.hpp"
 #include "engine/stepper.hpp"
+#include "spatial/finite_array.hpp"
 
 namespace supple {
 
@@ -61,12 +60,11 @@ class Engine {
         return numpy(std::move(forces), {s.actuation.size()});
     }
 
-    // Sets controls (actuators,), limited to their ranges. False, and nothing is changed, unless they are that many finite numbers of
-    // type double, side by side; the caller then finds out what is wrong, or converts them.
+    // Sets controls (actuators,), limited to their ranges. False, and nothing is changed, where `read_finite` is.
     bool set_controls(nb::handle given) {
         const std::size_t n = system.actuation.size();
         Doubles controls;
-        if (!n || !read(given, n, controls)) return false;
+        if (!n || !read_finite(given, n, controls)) return false;
         refresh();
         for (std::size_t i = 0; i < n; ++i) {
             system.actuation[i].on = true;
@@ -78,7 +76,7 @@ class Engine {
     // that takes none.
     bool set_torques(nb::handle given) {
         Doubles torques;
-        if (!read(given, arrays.axes.size(), torques)) return false;
+        if (!read_finite(given, arrays.axes.size(), torques)) return false;
         for (std::size_t i = 0; i < torques.size(); ++i)
             if (arrays.efforts[i] == 0 && torques.data()[i] != 0) return false;
         refresh();
@@ -90,7 +88,7 @@ class Engine {
     // one is beyond `furthest`.
     bool set_targets(nb::handle given, double furthest) {
         Doubles targets;
-        if (!read(given, arrays.axes.size(), targets)) return false;
+        if (!read_finite(given, arrays.axes.size(), targets)) return false;
         bool some = false;
         for (std::size_t i = 0; i < targets.size(); ++i) {
             if (!arrays.sprung[i] && arrays.motors[i] < 0) continue;
@@ -155,6 +153,15 @@ class Engine {
     void set_loads(std::vector<Load> loads) {
         refresh();
         system.loads = std::move(loads);
+    }
+    // Sets one of the loads, or adds it behind the others.
+    void set_load(std::size_t i, int body, const Doubles& point, const Doubles& wrench, bool world) {
+        expect(point, 3);
+        expect(wrench, 6);
+        if (i > system.loads.size()) throw std::out_of_range("there is no such load");
+        refresh();
+        if (i == system.loads.size()) system.loads.emplace_back();
+        system.loads[i] = {body, Vec3(point.data()), Vec6(wrench.data()), world};
     }
     // Other set-points, as in `Equations::acting`. Controls move with those of the springs that contain their actuators.
     void aim(const Doubles& rest, const std::vector<double>& spring_rest, const std::vector<double>& targets) {
@@ -303,10 +310,6 @@ class Engine {
     }
 
    private:
-    static bool read(nb::handle given, std::size_t size, Doubles& values) {
-        if (!nb::try_cast(given, values, false) || values.ndim() != 1 || values.size() != size) return false;
-        return std::all_of(values.data(), values.data() + size, [](double value) { return std::isfinite(value); });
-    }
     std::vector<double> set_points_of_actuators() const {
         std::vector<double> values;
         for (const Actuator& each : system.model().actuators) values.push_back(each.axis >= 0 ? system.rest[each.axis] : system.spring_rest[each.spring]);

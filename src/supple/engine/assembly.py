@@ -46,7 +46,8 @@ class Load:
     world: bool
 
     def __post_init__(self) -> None:
-        lock((self.point, self.wrench))
+        self.point.setflags(write=False)
+        self.wrench.setflags(write=False)
 
     def scaled(self, by: float) -> Load:
         """The load times a factor."""
@@ -374,14 +375,19 @@ def load_arrays(loads: Sequence[Load]) -> tuple[list[int], Array, Array, list[bo
 
 def loads(mech: Mechanism, wrenches: Mapping[str, ArrayLike] | None, frame: str = "world") -> list[Load]:
     """Loads from wrenches (6,) by body or site. They act at the origin of that frame, in world axes or its own."""
-    if frame not in ("world", "body"):
-        raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
+    check_frame(frame)
     if wrenches is not None and not isinstance(wrenches, Mapping):
         raise MechanismError("wrenches are given as {body name: [fx, fy, fz, tx, ty, tz]}")
     result = []
     for name, value in (wrenches or {}).items():
         result.append(body_load(mech, name, value, frame))
     return result
+
+
+def check_frame(frame: object) -> None:
+    """Raises unless a wrench can be given in the axes of this frame."""
+    if frame not in ("world", "body"):
+        raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
 
 
 def body_load(mech: Mechanism, name: str, wrench: ArrayLike, frame: str) -> Load:
@@ -448,12 +454,16 @@ def sprung_axes(mech: Mechanism) -> list[str]:
 
 def _targets_of_coordinates(mech: Mechanism, values: Array) -> dict[str, float]:
     """Set-points of the motors and springs on coordinates, from values (dof,)."""
-    motors = {motor.coordinate: motor.name for motor in mech.motors}
-    sprung = set(sprung_axes(mech))
-    named = zip(mech.coordinates, values.tolist(), strict=True)
-    found = {motors.get(name, name): value for name, value in named if name in motors or name in sprung}
-    if not found:
+    places = target_places(mech)
+    if not places:
         raise MechanismError(
             f"'{mech.name}' has no spring or motor to set a target for; add springs: mech.with_springs"
         )
-    return found
+    return {name: float(values[at]) for name, at in places.items()}
+
+
+def target_places(mech: Mechanism) -> dict[str, int]:
+    """Places in an array (dof,) of the set-points that it sets, by name of a motor or of a coordinate with a spring."""
+    motors = {motor.coordinate: motor.name for motor in mech.motors}
+    sprung = set(sprung_axes(mech))
+    return {motors.get(name, name): i for i, name in enumerate(mech.coordinates) if name in motors or name in sprung}

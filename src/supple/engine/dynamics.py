@@ -19,9 +19,10 @@ from supple.engine.assembly import (
     Equations,
     Load,
     Targets,
+    body_load,
+    check_frame,
     equations,
     load_arrays,
-    loads,
     one_or_more_targets,
     read_targets,
 )
@@ -179,9 +180,10 @@ class Simulation(Recordable):
 
         `frame` is "world" (directions fixed in the world) or "body" (the wrench is in body axes and turns with them).
         """
-        acting = loads(self.mechanism, {body: wrench}, frame)
-        self._loads |= {load.name: load for load in acting}
-        self._core.set_loads(*load_arrays(list(self._loads.values())))
+        check_frame(frame)
+        load = body_load(self.mechanism, body, wrench, frame)
+        self._loads[body] = load
+        self._core.set_load(list(self._loads).index(body), load.body, load.point, load.wrench, load.world)
 
     def pull(
         self,

@@ -57,7 +57,8 @@ def array(value: ArrayLike, shape: tuple[int, ...], what: str, *, infinite: bool
         result = np.array(value)
         if result.dtype.kind in "US" or (result.dtype.kind == "O" and None in result.ravel().tolist()):
             raise TypeError  # NumPy would read texts as numbers and None as NaN
-        result = result.astype(np.float64, copy=False)
+        if result.dtype != np.float64:
+            result = result.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise MechanismError(f"{what} must be numbers, got {_shortened(value)}") from None
     if result.shape != shape and (
@@ -66,11 +67,15 @@ def array(value: ArrayLike, shape: tuple[int, ...], what: str, *, infinite: bool
         wanted = "x".join("n" if n < 0 else str(n) for n in shape) or "a single number"
         found = "x".join(map(str, result.shape)) or "a single number"
         raise MechanismError(f"{what} must have shape {wanted}, got {found}")
-    flat = result.ravel()
-    if not isfinite(flat.dot(flat)) and (np.isnan(result).any() if infinite else not np.isfinite(result).all()):
+    if np.isnan(result).any() if infinite else not _all_finite(result):
         raise MechanismError(f"{what} must be finite, got {_shortened(value)}")
     result.flags.writeable = False
     return result
+
+
+def _all_finite(values: Array) -> bool:
+    few = values.size <= 64  # NumPy takes longer for few numbers than Python
+    return all(map(isfinite, values.ravel().tolist())) if few else bool(np.isfinite(values).all())
 
 
 def number(value: Any, what: str) -> float:

@@ -370,6 +370,9 @@ class CondensedMotion:
                 rest[eqs.sprung_axis(name)] = value
         self._solver.aim(replace(acting, rest=rest, targets=rows))
 
+    def set_target_array(self, targets: Array) -> bool:
+        return False
+
     def set_laws(self, laws: Sequence[DrivenForce]) -> None:
         """Sets the forces of the actuators, which agree with the set-points."""
         inputs = self._solver.inputs
