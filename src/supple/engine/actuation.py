@@ -151,9 +151,9 @@ def set_controls(eqs: Equations, core: Any, name: Any, control: Any) -> None:
     core.set_actuation(values)
 
 
-def read_torques(eqs: Equations, before: Array, name: Any, torque: Any) -> Array:
-    """(axes,) torques from a name and numbers, {name: numbers} or an array (dof,); others as `before`."""
-    mech, slices, result = eqs.mechanism, eqs.mechanism.axis_slices, before.copy()
+def set_torques(eqs: Equations, core: Any, name: Any, torque: Any) -> None:
+    """Sets torques from a name and numbers, {name: numbers} or an array (dof,)."""
+    mech, slices, result = eqs.mechanism, eqs.mechanism.axis_slices, core.applied
     given: list[tuple[slice, str, Any]] = []
     if not isinstance(name, str) and torque is not None:
         raise MechanismError("set_torque takes a name and a torque, {name: torque}, or an array (dof,)")
@@ -165,6 +165,8 @@ def read_torques(eqs: Equations, before: Array, name: Any, torque: Any) -> Array
             given.append((part, each, value))
     else:
         whole = array(name, (mech.dof,), f"torques of '{mech.name}' ({mech.dof} coordinates)")
+        if core.set_torques(whole):
+            return
         for j in mech.topology.tree:
             given.append((slices[j], mech.joints[j].name, whole[mech.topology.columns[j]]))
     for part, each, value in given:
@@ -173,7 +175,7 @@ def read_torques(eqs: Equations, before: Array, name: Any, torque: Any) -> Array
             value = [value]
         result[part] = array(value, (count,), f"torque on '{each}' ({count} axes)")
         _check_torque(eqs, each, part, result[part])
-    return np.clip(result, -eqs.efforts, eqs.efforts)
+    core.set_applied(np.clip(result, -eqs.efforts, eqs.efforts))
 
 
 def _check_torque(eqs: Equations, name: str, part: slice, torque: Array) -> None:
@@ -186,12 +188,10 @@ def _check_torque(eqs: Equations, name: str, part: slice, torque: Array) -> None
         raise MechanismError(f"'{name}' belongs to a flexible body; its amplitudes take no torque: use sim.apply")
     if 3 in joint.blocks and mech.joint_index(name) in mech.topology.loops:
         raise MechanismError(f"'{name}' closes a loop with a rotation vector; it takes no torque: use sim.apply")
-    held = {motor.coordinate: motor.name for motor in mech.motors}
-    names = [axis for axis, at in eqs.axis.items() if part.start <= at < part.stop]
-    for axis, value in zip(names, torque.tolist(), strict=True):
-        if value and axis in held:
+    for axis, value in zip(eqs.names[part], torque.tolist(), strict=True):
+        if value and axis in eqs.held:
             raise MechanismError(
-                f"motor '{held[axis]}' prescribes '{axis}', so that a torque on it does nothing; "
+                f"motor '{eqs.held[axis]}' prescribes '{axis}', so that a torque on it does nothing; "
                 "remove the motor, or move it with sim.set_target"
             )
         if value and joint.effort[joint.axes.index(axis)] == 0:

@@ -115,6 +115,16 @@ class Equations:
         return {each.name: i for i, each in enumerate(self.actuators)}
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """(axes,) names of all coordinates."""
+        return tuple(self.axis)
+
+    @cached_property
+    def held(self) -> dict[str, str]:
+        """Motor of each coordinate that has one, by name."""
+        return {motor.coordinate: motor.name for motor in self.mechanism.motors}
+
+    @cached_property
     def efforts(self) -> Array:
         """(axes,) efforts of all coordinates, N m or N."""
         return per_axis(self.mechanism, "effort")

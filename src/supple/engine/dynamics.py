@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import spatial
-from supple.engine.actuation import engine_core, read_torques, set_controls
+from supple.engine.actuation import engine_core, set_controls, set_torques
 from supple.engine.assembly import (
     Acting,
     Equations,
@@ -264,7 +264,7 @@ class Simulation(Recordable):
         """
         if torque is None and isinstance(name, np.ndarray) and self._core.set_torques(name):
             return
-        self._core.set_applied(read_torques(self._eqs, self._core.applied, name, torque))
+        set_torques(self._eqs, self._core, name, torque)
 
     def set_control(self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None) -> None:
         """Sets the controls of actuators by name, in the units of their file; limited to the actuator's range.

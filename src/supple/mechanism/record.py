@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.errors import MechanismError
 
 Array: TypeAlias = NDArray[np.float64]
+DOUBLE = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +56,10 @@ def array(value: ArrayLike, shape: tuple[int, ...], what: str, *, infinite: bool
     """A read-only float64 copy of `value`; raises unless it is finite and has the given shape (-1: any length)."""
     try:
         result = np.array(value)
-        if result.dtype.kind in "US" or (result.dtype.kind == "O" and None in result.ravel().tolist()):
-            raise TypeError  # NumPy would read texts as numbers and None as NaN
-        if result.dtype != np.float64:
-            result = result.astype(np.float64)
+        if result.dtype is not DOUBLE:
+            if result.dtype.kind in "US" or (result.dtype.kind == "O" and None in result.ravel().tolist()):
+                raise TypeError  # NumPy would read texts as numbers and None as NaN
+            result = result.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         raise MechanismError(f"{what} must be numbers, got {_shortened(value)}") from None
     if result.shape != shape and (
@@ -69,7 +70,7 @@ def array(value: ArrayLike, shape: tuple[int, ...], what: str, *, infinite: bool
         raise MechanismError(f"{what} must have shape {wanted}, got {found}")
     if np.isnan(result).any() if infinite else not _all_finite(result):
         raise MechanismError(f"{what} must be finite, got {_shortened(value)}")
-    result.flags.writeable = False
+    result.setflags(write=False)
     return result
 
 

@@ -627,6 +627,8 @@ class ReducedSimulation(Recordable):
         if saved.dt != self.dt and isinstance(self._motion, CondensedMotion):
             self._motion.core.forget_past()
         self._restore_loads(saved)
+        if isinstance(self._motion, BlendedMotion):  # other set-points begin another energy budget
+            self._motion.set_state(saved.state, saved.time)
 
     def check_saved(self, saved: object) -> None:
         """Raises unless `saved` is a state of the same kind of model, with an equal mechanism and the same end
