@@ -158,7 +158,7 @@ def test_an_array_with_a_torque_that_cannot_act_is_refused(name, text):
 
 
 def test_amplitudes_take_no_torque_from_an_array():
-    mech = supple.library.rod_on_motor()
+    mech = supple.library.rod_on_motor(modes=4, sections=4)
     sim = supple.Simulation(mech, 1e-3)
     amplitude = mech.flexible[0].coordinates[0]
     with pytest.raises(supple.MechanismError, match="belongs to a flexible body"):
@@ -236,8 +236,8 @@ def loops():
         "stewart": mechanisms.stewart(),
         "satellite": satellite(),
         "robot": robot(),
-        "rod_on_motor": supple.library.rod_on_motor(),
-        "two_rods": supple.library.two_rods(),
+        "rod_on_motor": supple.library.rod_on_motor(modes=4, sections=4),
+        "two_rods": supple.library.two_rods(modes=4, sections=4),
         "ladder": supple.library.ladder(gravity=(0, 0, -9.81)),
     }
 
