@@ -225,6 +225,7 @@ def calls(report: Report, quick: bool) -> None:
 def main() -> None:
     args = parse_args(__doc__, parts=("loops", "calls"))
     report = Report(f"loops in Python, instruction set {os.environ.get('SUPPLE_CORE', 'of this machine')}", args)
+    mujoco.set_mju_user_warning(lambda text: print(f"MuJoCo: {text}"))  # it starts again where it is unstable
     warnings.simplefilter("ignore")  # what files have that an import leaves out, and where robots start
     if "loops" in args.only:
         found: dict[str, Callable[[], Pair]] = {}

@@ -14,6 +14,7 @@ from tests.small_mechanisms import driven, pendulum, satellite
 
 import supple
 from supple import spatial
+from supple.engine.dynamics import tree_rates
 
 SERVO = {"gain": (20, 0, 0), "bias": (0, -20, 0), "in_spring": True}
 
@@ -256,6 +257,7 @@ def check_fresh(sim):
     core = sim._core
     core.gaps  # noqa: B018  evaluates the whole system
     assert np.array_equal(core.q[mech.tree_axes], q)
+    assert np.allclose(tree_rates(mech, core.q, core.rates), qd, rtol=1e-13, atol=1e-13)
     assert np.array_equal(sim.q, q)
     assert np.array_equal(sim.qd, qd)
     assert np.array_equal(sim.poses.array, poses.array)
