@@ -24,7 +24,7 @@ from supple.progress import progress_callback
 from supple.reduced.eigenframes import Eigenframe, eigenframe
 from supple.reduced.joints import Separation, separation_at
 from supple.reduced.model import Model, ReducedModel
-from supple.reduced.motion import NOT_FINITE, ArrayOfTargets, Bounds
+from supple.reduced.motion import NOT_FINITE, ArrayOfTargets, Bounds, stacked
 from supple.reduced.rest_paths import RestPath, rest_path, world_wrenches
 from supple.threads import single_blas_thread
 
@@ -558,9 +558,11 @@ class BlendedMotion:
     def _prepared_array(self, i: int, places: dict[str, int]) -> ArrayOfTargets:
         """Passes the responses of a model to all set-points of an array to the core."""
         n, bounds = len(self._lengths), self._moved[i].bounds
-        tips, links, turns = (np.array(each).reshape(len(places), -1).T for each in zip(
-            *(self._effect(i, name) for name in places), strict=True))  # fmt: skip
-        values, at = np.array([self.model.models[i].rest_target(name) for name in places]), list(places.values())
+        values = np.array([self.model.models[i].rest_target(name) for name in places])
+        at = list(places.values())
+        for name in places:
+            self._effect(i, name)
+        tips, links, turns = stacked(self._effects, [(i, name) for name in places])
         now = np.vstack([tips[:n], bounds.combined @ turns])
         self.core.prepare_targets(at, values, now, np.ascontiguousarray(links), bounds.at)
         return ArrayOfTargets(np.array(at), values, (turns, tips[:n]))

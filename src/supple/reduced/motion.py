@@ -179,8 +179,7 @@ class LinearMotion:
         if not places:
             return None
         self._add_effects(places)
-        moved, links, turns = (np.array(each).reshape(len(places), -1).T for each in zip(
-            *(self._effects[name] for name in places), strict=True))  # fmt: skip
+        moved, links, turns = stacked(self._effects, places)
         goal = model.cobasis @ moved
         shift = moved - model.basis @ goal
         now = goal, shift[: 6 * len(model.end_effectors)], self._bounds.rows @ shift + self._bounds.combined @ turns
@@ -308,6 +307,14 @@ class ArrayOfTargets(NamedTuple):
         """The sums (n,) of the responses to an array of set-points."""
         change = given[self.places] - self.values
         return tuple(matrix @ change for matrix in self.matrices)
+
+
+def stacked(effects: dict[Any, Any], names: Iterable[Any]) -> list[Array]:
+    """Arrays of several effects as matrices (n, effects). The effects become views of them, for memory."""
+    names = list(names)
+    whole = [np.array(each) for each in zip(*(effects[name] for name in names), strict=True)]
+    effects |= dict(zip(names, zip(*whole, strict=True), strict=True))
+    return [each.reshape(len(names), -1).T for each in whole]
 
 
 class Bounds:
