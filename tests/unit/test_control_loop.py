@@ -578,3 +578,20 @@ def test_named_coordinates_of_what_is_read():
         changed[0] = 1.0
     assert np.array_equal(sim.q, q)
     assert np.array_equal(spatial.inverse(spatial.inverse(sim.poses["shank"])).round(12), sim.poses["shank"].round(12))
+
+
+def test_a_load_that_is_changed_after_a_start_in_equilibrium():
+    mech = robot(actuators=False).with_base("fixed")
+    start = supple.equilibrium(mech, {"neck": [0, 0, 0, 0, 0.1, 0], "foot": [0, 0, 1.0, 0, 0, 0]})
+    sims = [supple.Simulation(mech, 1e-3, at=start) for _ in range(2)]
+    sims[0].apply("foot", [0, 0, 2.0, 0, 0, 0])
+    for name, wrench in (("foot", [0, 0, 0, 0, 0, 0]), ("neck", [0, 0, 0, 0, 0.1, 0]), ("foot", [0, 0, 2.0, 0, 0, 0])):
+        sims[1].apply(name, wrench)
+    fresh = supple.Simulation(mech, 1e-3, q=start.q)
+    fresh.apply("foot", [0, 0, 2.0, 0, 0, 0])
+    fresh.apply("neck", [0, 0, 0, 0, 0.1, 0])
+    for sim in (*sims, fresh):
+        sim.step(30)
+    assert np.array_equal(sims[0].q, sims[1].q)
+    assert np.allclose(sims[0].q, fresh.q, rtol=0, atol=1e-9)
+    assert not np.allclose(sims[0].q, start.q, atol=1e-5)

@@ -148,6 +148,7 @@ class Simulation(Recordable):
             self._loads = {load.name: load for load in at.loads}
             core.aim(*eqs.compiled_set_points(at.acting))
             core.act(eqs.compiled(at.acting))
+            core.set_loads(*load_arrays(list(self._loads.values())))  # `apply` counts on their order
         elif q is not None:
             moved = mech.at(array(q, (mech.dof,), f"q of '{mech.name}'"))
             state = (per_axis(moved, "reference"), *state[1:])
@@ -372,7 +373,7 @@ class Simulation(Recordable):
         return targets
 
     def reached(self, targets: Array, done: int) -> None:
-        """Records that `done` of the planned time steps succeeded."""
+        """Takes note that `done` of the planned time steps succeeded; the core has the motors' positions."""
         self._warn_of_softened_limits()
 
     # state and forces
