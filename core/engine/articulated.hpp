@@ -52,9 +52,10 @@ class Articulated {
     void read(const System& system, const History& history, double h, bool fresh);
     // Copies the state and history to the system and evaluates it, so that reactions and energies are current.
     void write(System& system, History& history) const;
-    // Copies the coordinates and rates of hinges and slides only; ball joints have three coordinates together.
-    void write_single_coordinates(System& system) const;
+    // Copies the coordinates of the spanning tree and their rates only.
+    void write_coordinates(System& system) const;
     void write_poses(double* rows) const;  // (bodies, 4, 4)
+    Vec6 twist(int body) const;            // after the last step, in the body's own frame
     // Copies the inputs that may change between steps: loads, handles, set-points.
     void refresh(const System& system);
 

@@ -187,17 +187,39 @@ void Articulated::record(double* q, double* mu, signed char* active, double* lam
     put_rows(mu, active);
 }
 
-void Articulated::write_single_coordinates(System& s) const {
+void Articulated::write_coordinates(System& s) const {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (nodes_[i].size != 1) continue;
         s.state.q[nodes_[i].axis] = past_[i / width].q[i % width];
         s.rate[nodes_[i].axis] = past_[i / width].rate[i % width];
     }
+    auto put = [](std::vector<double>& all, int axis, const Vec3& v) { std::copy_n(v.data(), 3, &all[axis]); };
+    for (const BallNode& node : balls_) {
+        put(s.state.q, node.axis, so3_log(node.rotation_past));
+        put(s.rate, node.axis, node.rate);
+        if (node.shift_axis < 0) continue;
+        put(s.state.q, node.shift_axis, node.t_past);
+        put(s.rate, node.shift_axis, node.t_rate);
+    }
+    for (const FlexibleNode& each : flexible_)
+        for (const Attachment& interface : each.interfaces) {
+            const int axis = s.model().joints[interface.joint].first;
+            std::copy_n(each.past.eta.begin(), each.modes, &s.state.q[axis]);
+            std::copy_n(each.rate.begin(), each.modes, &s.rate[axis]);
+        }
+}
+
+Vec6 Articulated::twist(int b) const {
+    const int i = body_node_[b], l = i % width;
+    const Past& past = past_[i / width];
+    auto vector = [&](const Eight* from) { return Vec3(from[0][l], from[1][l], from[2][l]); };
+    const Vec3 spin = in_node_[b].R.transpose() * vector(past.spin), centre_velocity = body_pose(b).R.transpose() * vector(past.centre_velocity);
+    return stack(centre_velocity - spin.cross(system_->model().group_centre[b]), spin);
 }
 
 void Articulated::write(System& s, History& history) const {
     const int n = static_cast<int>(nodes_.size()), nb = s.bodies();
-    write_single_coordinates(s);
+    write_coordinates(s);
     for (int i = 0; i < n; ++i) {
         if (nodes_[i].size != 1) continue;
         const int l = i % width, a = nodes_[i].axis;
@@ -209,17 +231,13 @@ void Articulated::write(System& s, History& history) const {
     }
     for (const BallNode& node : balls_) {
         auto put = [&](std::vector<double>& all, const Vec3& v) { std::copy_n(v.data(), 3, &all[node.axis]); };
-        put(s.state.q, so3_log(node.rotation_past));
         put(history.q_before, so3_log(node.rotation_before));
-        put(s.rate, node.rate);
         put(history.rate_before, node.rate_before);
         put(history.p, node.p);
         put(history.p_before, node.p_before);
         if (node.shift_axis < 0) continue;
         auto put_translations = [&](std::vector<double>& all, const Vec3& v) { std::copy_n(v.data(), 3, &all[node.shift_axis]); };
-        put_translations(s.state.q, node.t_past);
         put_translations(history.q_before, node.t_before);
-        put_translations(s.rate, node.t_rate);
         put_translations(history.rate_before, node.t_rate_before);
         const Vec3 armature(&s.model().armature[node.shift_axis]);
         put_translations(history.p, armature.cwiseProduct(node.t_rate));
@@ -239,8 +257,7 @@ void Articulated::write(System& s, History& history) const {
             history.momentum[b] = s.momentum[b] = stack(vector(past.momentum), vector(past.momentum + 3));
             history.momentum_before[b] = stack(vector(past.momentum_before), vector(past.momentum_before + 3));
         }
-        const Vec3 spin = turned.transpose() * vector(past.spin), centre_velocity = body_pose(b).R.transpose() * vector(past.centre_velocity);
-        s.velocity[b] = stack(centre_velocity - spin.cross(s.model().group_centre[b]), spin);
+        s.velocity[b] = twist(b);
     }
     for (const Loop& loop : loops_) {
         const Joint& joint = s.model().joints[loop.joint];

@@ -316,9 +316,7 @@ void Articulated::write_flexible(System& s, History& history) const {
         history.flexible_before[each.index] = each.before;
         for (const Attachment& interface : each.interfaces) {
             const int axis = s.model().joints[interface.joint].first, r = each.modes;
-            std::copy_n(each.past.eta.begin(), r, &s.state.q[axis]);
             std::copy_n(each.before.eta.begin(), r, &history.q_before[axis]);
-            std::copy_n(each.rate.begin(), r, &s.rate[axis]);
             std::copy_n(each.rate_before.begin(), r, &history.rate_before[axis]);
             std::fill_n(&history.p[axis], r, 0.0);
             std::fill_n(&history.p_before[axis], r, 0.0);

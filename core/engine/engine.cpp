@@ -107,6 +107,7 @@ void bind_engine(nb::module_& module) {
              [](Engine& e, const std::vector<int>& bodies, const Doubles& points, const Doubles& wrenches, const std::vector<bool>& world) {
                  e.set_loads(loads_of(bodies, points, wrenches, world));
              })
+        .def("set_load", &Engine::set_load)
         .def("aim", &Engine::aim)
         .def_prop_ro("actuation", &Engine::actuation, nb::rv_policy::automatic)
         .def("set_actuation", &Engine::set_actuation)
@@ -118,6 +119,20 @@ void bind_engine(nb::module_& module) {
              })
         .def_prop_ro("actuator_forces", &Engine::actuator_forces, nb::rv_policy::automatic)
         .def("set_applied", &Engine::set_applied)
+        .def_prop_ro("applied", [](const Engine& e) { return numpy(e.system.applied, {e.system.applied.size()}); }, nb::rv_policy::automatic)
+        .def("take_arrays",  // see `ArrayInputs`
+             [](Engine& e, std::vector<int> axes, std::vector<double> efforts, std::vector<int> sprung, std::vector<int> motors,
+                std::vector<double> lower, std::vector<double> upper, std::vector<double> shares) {
+                 e.arrays = {std::move(axes), std::move(efforts), std::move(sprung), std::move(motors), std::move(lower), std::move(upper),
+                             std::move(shares)};
+             })
+        .def("set_controls", &Engine::set_controls)
+        .def("set_torques", &Engine::set_torques)
+        .def("set_targets", &Engine::set_targets)
+        // rests of joints (axes,) and of couplings' springs, and targets of rows, as `aim` takes them
+        .def_prop_ro("set_points", [](const Engine& e) {
+            return std::make_tuple(numpy(e.system.rest, {e.system.rest.size()}), e.system.spring_rest, e.system.targets);
+        }, nb::rv_policy::automatic)
         .def("set_handles", &Engine::set_handles)
         .def("start", &Engine::start)
         .def("step", &Engine::step)
@@ -147,8 +162,9 @@ void bind_engine(nb::module_& module) {
             e.sync();
             e.stepper->use_passes(use);
         })
-        .def_prop_ro("poses", [](const Engine& e) { return poses(e.synchronised().state.H); },
-                     nb::rv_policy::automatic)
+        .def_prop_ro("poses", &Engine::body_poses, nb::rv_policy::automatic)
+        .def_prop_ro("tree_q", &Engine::tree_q, nb::rv_policy::automatic)
+        .def_prop_ro("tree_rates", &Engine::tree_rates, nb::rv_policy::automatic)
         .def_prop_ro("q", [](const Engine& e) { return numpy(e.synchronised().state.q, {e.system.state.q.size()}); },
                      nb::rv_policy::automatic)
         .def_prop_ro("mu", [](const Engine& e) { return numpy(e.synchronised().state.mu, {e.system.state.mu.size()}); },
@@ -159,8 +175,7 @@ void bind_engine(nb::module_& module) {
                      nb::rv_policy::automatic)
         .def_prop_ro("gaps", [](const Engine& e) { return sixes(e.synchronised().gaps()); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("velocities", [](const Engine& e) { return sixes(e.synchronised().velocity); },
-                     nb::rv_policy::automatic)
+        .def_prop_ro("velocities", &Engine::velocities, nb::rv_policy::automatic)
         .def_prop_ro("momentum", [](const Engine& e) { return sixes({e.synchronised().total_momentum()}); }, nb::rv_policy::automatic)
         .def_prop_ro("energies", [](const Engine& e) {
             e.synchronised();

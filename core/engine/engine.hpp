@@ -7,12 +7,23 @@
 
 #include "engine/equations.hpp"
 #include "engine/stepper.hpp"
+#include "spatial/finite_array.hpp"
 
 namespace supple {
+
+// What the numbers of a user's array mean: torques and set-points (dof,) of the spanning tree, controls (actuators,).
+struct ArrayInputs {
+    std::vector<int> axes;              // of the tree's coordinates
+    std::vector<double> efforts;        // largest torque on each; zero where none acts
+    std::vector<int> sprung, motors;    // per coordinate: whether it has a spring; row of the motor on it, -1 without
+    std::vector<double> lower, upper;   // ranges of controls
+    std::vector<double> shares;         // per actuator: change of its force with the set-point of the spring that contains it
+};
 
 class Engine {
    public:
     System system;
+    ArrayInputs arrays;
     // It stays where it is when `start` makes another one, because a World refers to it. Reading the system copies its state from it.
     mutable std::optional<Stepper> stepper;
 
@@ -49,6 +60,91 @@ class Engine {
         return numpy(std::move(forces), {s.actuation.size()});
     }
 
+    // Sets controls (actuators,), limited to their ranges. False, and nothing is changed, where `read_finite` is.
+    bool set_controls(nb::handle given) {
+        const std::size_t n = system.actuation.size();
+        Doubles controls;
+        if (!n || !read_finite(given, n, controls)) return false;
+        refresh();
+        for (std::size_t i = 0; i < n; ++i) {
+            system.actuation[i].on = true;
+            system.actuation[i].control = std::clamp(controls.data()[i], arrays.lower[i], arrays.upper[i]);
+        }
+        return true;
+    }
+    // Sets torques (dof,), limited to the efforts. False, and nothing is changed, as for `set_controls`, and if one is on a coordinate
+    // that takes none.
+    bool set_torques(nb::handle given) {
+        Doubles torques;
+        if (!read_finite(given, arrays.axes.size(), torques)) return false;
+        for (std::size_t i = 0; i < torques.size(); ++i)
+            if (arrays.efforts[i] == 0 && torques.data()[i] != 0) return false;
+        refresh();
+        for (std::size_t i = 0; i < torques.size(); ++i)
+            system.applied[arrays.axes[i]] = std::clamp(torques.data()[i], -arrays.efforts[i], arrays.efforts[i]);
+        return true;
+    }
+    // Sets the set-points (dof,) of the springs and motors on coordinates. False, and nothing is changed, as for `set_controls`, and if
+    // one is beyond `furthest`.
+    bool set_targets(nb::handle given, double furthest) {
+        Doubles targets;
+        if (!read_finite(given, arrays.axes.size(), targets)) return false;
+        bool some = false;
+        for (std::size_t i = 0; i < targets.size(); ++i) {
+            if (!arrays.sprung[i] && arrays.motors[i] < 0) continue;
+            some = true;
+            if (std::abs(targets.data()[i]) > furthest) return false;
+        }
+        if (!some) return false;
+        refresh();
+        const std::vector<double> before = set_points_of_actuators();
+        for (std::size_t i = 0; i < targets.size(); ++i) {
+            if (arrays.motors[i] >= 0)
+                system.targets[arrays.motors[i]] = targets.data()[i];
+            else if (arrays.sprung[i])
+                system.rest[arrays.axes[i]] = targets.data()[i];
+        }
+        shift_controls(before);
+        return true;
+    }
+
+    // Coordinates (dof,) of the spanning tree.
+    Array tree_q() const {
+        if (stepper) stepper->sync_coordinates();
+        std::vector<double> q;
+        for (int axis : arrays.axes) q.push_back(system.state.q[axis]);
+        return numpy(std::move(q), {arrays.axes.size()});
+    }
+    // Their time derivatives. The rate of a rotation vector r is Jr(r)^-1 times that of its increments.
+    Array tree_rates() const {
+        if (stepper) stepper->sync_coordinates();
+        std::vector<double> rates;
+        for (std::size_t i = 0; i < arrays.axes.size(); ++i) {
+            const int axis = arrays.axes[i];
+            if (system.model().single[axis]) {
+                rates.push_back(system.rate[axis]);
+                continue;
+            }
+            const Vec3 rate = so3_right_jacobian_inverse(Vec3(&system.state.q[axis])) * Vec3(&system.rate[axis]);
+            rates.insert(rates.end(), rate.data(), rate.data() + 3);
+            i += 2;
+        }
+        return numpy(std::move(rates), {arrays.axes.size()});
+    }
+    Array body_poses() const {
+        if (!stepper || !stepper->poses_follow_tree()) return poses(synchronised().state.H);
+        std::vector<double> rows(16 * system.bodies(), 0.0);
+        for (int b = 0; b < system.bodies(); ++b) rows[16 * b + 15] = 1;
+        stepper->write_poses(rows.data());
+        return numpy(std::move(rows), {static_cast<std::size_t>(system.bodies()), 4, 4});
+    }
+    Array velocities() const {
+        if (!stepper) return sixes(system.velocity);
+        std::vector<double> rows(6 * system.bodies());
+        stepper->write_velocities(rows.data());
+        return numpy(std::move(rows), {static_cast<std::size_t>(system.bodies()), 6});
+    }
+
     // Everything that acts, but handles, torques and actuators.
     void act(const Acting& acting) {
         refresh();
@@ -58,10 +154,21 @@ class Engine {
         refresh();
         system.loads = std::move(loads);
     }
-    // Other set-points, as in `Equations::acting`.
+    // Sets one of the loads, or adds it behind the others.
+    void set_load(std::size_t i, int body, const Doubles& point, const Doubles& wrench, bool world) {
+        expect(point, 3);
+        expect(wrench, 6);
+        if (i > system.loads.size()) throw std::out_of_range("there is no such load");
+        refresh();
+        if (i == system.loads.size()) system.loads.emplace_back();
+        system.loads[i] = {body, Vec3(point.data()), Vec6(wrench.data()), world};
+    }
+    // Other set-points, as in `Equations::acting`. Controls move with those of the springs that contain their actuators.
     void aim(const Doubles& rest, const std::vector<double>& spring_rest, const std::vector<double>& targets) {
         refresh();
+        const std::vector<double> before = set_points_of_actuators();
         set_points(system, rest, spring_rest, targets);
+        shift_controls(before);
     }
 
     void set_handles(const std::vector<int>& body, const Doubles& points, const Doubles& targets,
@@ -200,6 +307,25 @@ class Engine {
         system.set_active(active);
         h.H = system.state.H;
         stepper->restore(passes);
+    }
+
+   private:
+    std::vector<double> set_points_of_actuators() const {
+        std::vector<double> values;
+        for (const Actuator& each : system.model().actuators) values.push_back(each.axis >= 0 ? system.rest[each.axis] : system.spring_rest[each.spring]);
+        return values;
+    }
+    // A set-point moves the force of a spring by stiffness times its change. The actuator that the spring contains takes all of it.
+    void shift_controls(const std::vector<double>& before) {
+        const std::vector<double> now = set_points_of_actuators();
+        for (std::size_t i = 0; i < arrays.shares.size(); ++i) {
+            if (arrays.shares[i] == 0 || now[i] == before[i]) continue;
+            const Actuator& actuator = system.model().actuators[i];
+            Actuation& by = system.actuation[i];
+            const double force = arrays.shares[i] * (now[i] - before[i]);
+            by.contained += force;
+            (actuator.dynamics == Actuator::integrator ? by.activation : by.control) += force / actuator.gain[0];
+        }
     }
 };
 

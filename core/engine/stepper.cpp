@@ -18,7 +18,9 @@ constexpr double added_stiffness = 1e-3;  // to the tangent of coordinates, over
 Stepper::Stepper(System& system, double h, int order) : system_(system), h_(h), order_(order) {
     auto passes = std::make_unique<Articulated>(system);
     uncovered_ = passes->uncovered();
-    if (!*uncovered_) passes_ = std::move(passes);
+    if (*uncovered_) return;
+    for (int j : passes->loop_joints()) same_tree_ = same_tree_ && system.model().joints[j].outer < 0;
+    passes_ = std::move(passes);
 }
 
 void Stepper::sync() {
@@ -27,9 +29,19 @@ void Stepper::sync() {
     passes_->write(system_, history);
 }
 
+void Stepper::sync_coordinates() {
+    if (!same_tree_) return sync();
+    if (system_outdated_) passes_->write_coordinates(system_);
+}
+
 void Stepper::write_poses(double* rows) const {
     if (current_) return passes_->write_poses(rows);
     for (int b = 0; b < system_.bodies(); ++b) write(system_.state.H[b], rows + 16 * b);
+}
+
+void Stepper::write_velocities(double* rows) const {
+    for (int b = 0; b < system_.bodies(); ++b)
+        Eigen::Map<Vec6>(rows + 6 * b) = system_outdated_ ? passes_->twist(b) : system_.velocity[b];
 }
 
 void Stepper::save(std::vector<double>& flat) const {
@@ -251,7 +263,7 @@ void Stepper::start_tape() {
 
 void Stepper::record(double h, int order, bool impact) {
     if (!system_.model().actuators.empty()) {
-        if (system_outdated_) passes_->write_single_coordinates(system_);  // all that actuators act on
+        if (system_outdated_) passes_->write_coordinates(system_);  // actuators act on them
         tape->driven = tape->driven || system_.is_driven();
     }
     elapsed_ += h / h_;  // exact: h / h_ is a power of two

@@ -24,7 +24,13 @@ class Stepper : public Participant {
     // The passes have a state of their own. `sync` copies it to the system and the history. `changed` must be called after
     // the state of the system was changed, `refresh` after loads, handles or set-points were changed.
     void sync();
-    void write_poses(double* rows) const;  // (bodies, 4, 4), after the last step
+    // What a control loop reads, without the rest of `sync`, which takes longer than most steps.
+    void sync_coordinates();                    // of the spanning tree, and their rates
+    void write_poses(double* rows) const;       // (bodies, 4, 4)
+    void write_velocities(double* rows) const;  // (bodies, 6)
+    // Whether `write_poses` gives poses that follow from the coordinates of the system's tree. If the passes close other joints than
+    // that tree does, their poses differ by the gaps of the loops.
+    bool poses_follow_tree() const { return !current_ || same_tree_; }
     void changed() { current_ = false; }
     void refresh() { refreshed_ = inputs_recorded_ = false; }
     // The state of the passes that is not in the system and the history; restored to the last bit.
@@ -132,6 +138,7 @@ class Stepper : public Participant {
     std::vector<int> assumed_;             // rows that are active in the present iteration
     std::unique_ptr<Articulated> passes_;  // null if they do not cover the mechanism
     const char* uncovered_ = "";
+    bool same_tree_ = true;                // they close the same joints as the system's tree
     bool wanted_ = true;
     bool current_ = false, refreshed_ = false;  // the passes have the system's state, and its loads
     Inputs inputs_;                        // of the last step by the passes that succeeded

@@ -7,6 +7,7 @@
 #include "module.hpp"
 #include "reduced/blended.hpp"
 #include "reduced/motion_module.hpp"
+#include "reduced/target_map.hpp"
 #include "spatial/arrays.hpp"
 
 namespace nb = nanobind;
@@ -21,6 +22,8 @@ class BlendedCore {
     std::vector<double> poses;  // (links, 4, 4)
     std::vector<double> velocities;  // (links, 6) body twists
     TipArrays tip_arrays;
+    std::vector<TargetMap> targets;             // of every model
+    std::vector<Vector> bound_values_at_home;   // of every model, with its own set-points
 
     BlendedCore(int tips, int count, double radius, double power, int neighbours, bool published, double h, int threads)
         : links(count, threads), poses(16 * count, 0.0) {
@@ -66,9 +69,25 @@ class BlendedCore {
     Vec6 tip_velocity(int i) const { return model.tips[i].velocity; }
 
     void update() {
+        for (std::size_t i = 0; i < targets.size(); ++i)
+            if (const double* moved = targets[i].later()) links.set_offsets(static_cast<int>(i), moved);
         model.blend();
         model.compute_link_coordinates();
         links.update(model.used, poses.data());
+    }
+
+    // Sets the set-points of an array (dof,), see `TargetMap`: offsets of the tips and values of the bounded coordinates now, twists of the
+    // links when they are needed.
+    bool set_targets(nb::handle given, std::size_t dof, double furthest) {
+        Doubles array;
+        if (!targets.at(0).read(given, dof, furthest, array)) return false;
+        for (std::size_t i = 0; i < targets.size(); ++i) {
+            const Eigen::VectorXd& effect = targets[i].take(array);
+            const Eigen::Index n = 6 * model.tips.size();
+            model.samples[i].bound_values = bound_values_at_home[i] + effect.tail(effect.size() - n);
+            model.move_sample(static_cast<int>(i), effect.head(n));
+        }
+        return true;
     }
 
     // Twists (links, 6) of the links by central differences of their poses along the velocities of the end effectors
@@ -134,6 +153,7 @@ void bind_blended(nb::module_& module) {
                  c.model.ground = ground;
                  c.model.clear();
                  c.links.clear();
+                 c.targets.clear();
              })
         .def("add_path",  // poses at rest between two models: shares (k,), displacements and slopes (k, n), scaled
              [](BlendedCore& c, int first, int second, const Doubles& shares, const Doubles& displacements, const Doubles& slopes) {
@@ -162,7 +182,21 @@ void bind_blended(nb::module_& module) {
                  expect(twists, 6 * c.links.count());
                  c.model.move_sample(i, vector(tips));
                  c.links.set_offsets(i, twists.data());
+                 if (i < static_cast<int>(c.targets.size())) c.targets[i].forget();
              })
+        .def("set_bound_values",  // (bounds,) of a model, with its set-points
+             [](BlendedCore& c, int i, const Doubles& values) {
+                 expect(values, c.model.lower.size());
+                 c.model.samples.at(i).bound_values = vector(values);
+             })
+        .def("prepare_targets",  // of the next model; `bound_values` (bounds,) are those without a change
+             [](BlendedCore& c, std::vector<int> places, const Doubles& values, const Doubles& now, const Doubles& later, const Doubles& bound_values) {
+                 expect(bound_values, c.model.lower.size());
+                 c.bound_values_at_home.resize(c.targets.size());
+                 c.bound_values_at_home.push_back(vector(bound_values));
+                 c.targets.emplace_back(std::move(places), values, now, later);
+             })
+        .def("set_targets", &BlendedCore::set_targets)
         .def_prop_ro("participant", [](BlendedCore& c) -> Participant* { return &c.model; },
                      nb::rv_policy::reference_internal)
         .def("relax", &BlendedCore::relax)

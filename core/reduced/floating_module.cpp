@@ -79,7 +79,11 @@ void bind_floating(nb::module_& module) {
                  expect(map, c.model.target.size());
                  c.model.bounds.push_back({vector(map), at, lower, upper});
              })
-        .def("set_bound_at", [](FloatingCore& c, int bound, double at) { c.model.bounds.at(bound).at = at; })
+        .def("set_bounds_at",
+             [](FloatingCore& c, const Doubles& at) {
+                 expect(at, c.model.bounds.size());
+                 for (std::size_t i = 0; i < at.size(); ++i) c.model.bounds[i].at = at.data()[i];
+             })
         .def("prepare", [](FloatingCore& c) { c.model.prepare(); })
         .def("decouple",
              [](FloatingCore& c) {

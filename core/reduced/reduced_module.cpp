@@ -9,6 +9,7 @@
 #include "reduced/joints.hpp"
 #include "reduced/motion_module.hpp"
 #include "reduced/reduced.hpp"
+#include "reduced/target_map.hpp"
 #include "spatial/arrays.hpp"
 
 namespace nb = nanobind;
@@ -26,6 +27,8 @@ class ReducedCore {
     std::vector<double> velocities;  // (links, 6) body twists
     TipArrays tip_arrays;
     int corrections = 0;  // of the joints' coordinates
+    TargetMap targets;
+    std::vector<double> bounds_at_home;  // values of the bounds at y = 0 with the set-points of the model
 
     ReducedCore(const Doubles& mass, const Doubles& damping, const Doubles& stiffness, const Doubles& bias, double h) {
         const std::size_t m = bias.size();
@@ -40,7 +43,31 @@ class ReducedCore {
 
     ExternalLoad& tip(int i) { return model.tips.at(i); }
     Vec6 tip_velocity(int i) const { return model.tip_velocity(i); }
-    void update_velocities() { links->update_velocities(model.y.data(), model.v.data(), velocities.data()); }
+    void update_velocities() {
+        move_links();
+        links->update_velocities(model.y.data(), model.v.data(), velocities.data());
+    }
+
+    // Sets the set-points of an array (dof,), see `TargetMap`: goal, offsets of the tips and values of the bounds now, twists of the links
+    // and increments of the joints when they are needed.
+    bool set_targets(nb::handle given, std::size_t dof, double furthest) {
+        Doubles array;
+        if (!targets.read(given, dof, furthest, array)) return false;
+        const Eigen::VectorXd& effect = targets.take(array);
+        const Eigen::Index m = model.target.size(), e = model.tips.size();
+        model.target = effect.head(m);
+        for (Eigen::Index i = 0; i < e; ++i) model.tips[i].offset = effect.segment<6>(m + 6 * i);
+        for (std::size_t i = 0; i < model.bounds.size(); ++i) model.bounds[i].at = bounds_at_home[i] + effect[m + 6 * e + i];
+        model.loads_changed();
+        return true;
+    }
+
+    void move_links() {
+        const double* moved = targets.later();
+        if (!moved) return;
+        links->set_offsets(moved);
+        if (joints) joints->offset = Eigen::Map<const Vector>(moved + 6 * links->count(), joints->offset.size());
+    }
 
     void add_tip(const Doubles& rest, const Doubles& map) {
         expect(rest, 16);
@@ -84,6 +111,7 @@ class ReducedCore {
     }
 
     void update() {
+        move_links();
         if (!joints) {
             links->update(model.y.data(), poses.data());
             return;
@@ -115,7 +143,13 @@ void bind_reduced(nb::module_& module) {
                  c.model.target = vector(target);
                  c.model.loads_changed();
                  if (c.joints) c.joints->offset = vector(increments);
+                 c.targets.forget();
              })
+        .def("prepare_targets",
+             [](ReducedCore& c, std::vector<int> places, const Doubles& values, const Doubles& now, const Doubles& later) {
+                 c.targets = TargetMap(std::move(places), values, now, later);
+             })
+        .def("set_targets", &ReducedCore::set_targets)
         .def("set_tip_offset",
              [](ReducedCore& c, int tip, const Doubles& twist) {
                  expect(twist, 6);
@@ -126,8 +160,13 @@ void bind_reduced(nb::module_& module) {
              [](ReducedCore& c, const Doubles& map, double at, double lower, double upper) {
                  expect(map, c.model.bias.size());
                  c.model.bounds.push_back({vector(map), at, lower, upper});
+                 c.bounds_at_home.push_back(at);
              })
-        .def("set_bound_at", [](ReducedCore& c, int bound, double at) { c.model.bounds.at(bound).at = at; })
+        .def("set_bounds_at",
+             [](ReducedCore& c, const Doubles& at) {
+                 expect(at, c.model.bounds.size());
+                 for (std::size_t i = 0; i < at.size(); ++i) c.model.bounds[i].at = at.data()[i];
+             })
         .def("geometric_stiffness", [](const ReducedCore& c) { return copied(c.model.geometric_stiffness()); },
              nb::rv_policy::automatic)
         .def_prop_ro("deflection", [](const ReducedCore& c) { return c.model.deflection(); })

@@ -166,7 +166,7 @@ def test_a_world_is_recorded_with_contacts_and_pads(pushed, tmp_path):
     recording.save(tmp_path / "run.npz")
     back = Recording.load(tmp_path / "run.npz")
     assert [body.name for body in back.mechanism.bodies][-1] == "block"
-    np.testing.assert_allclose(back.at(9.0), world.poses, atol=1e-14)
+    np.testing.assert_allclose(back.at(9.0), world.poses, atol=1e-13)
     contacts, now = back.contacts(9.0), world.contacts
     assert len(contacts) == len(now) > 0
     for own, live in zip(contacts, now, strict=True):

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from supple import _core
 from supple.errors import MechanismError
 from supple.mechanism import Actuator, Mechanism
 from supple.mechanism.actuator import DYNAMICS
-from supple.mechanism.axes import axis_slices
+from supple.mechanism.axes import of_tree
 from supple.mechanism.poses import find
-from supple.mechanism.record import Array, array
+from supple.mechanism.record import Array, array, number
 
 if TYPE_CHECKING:
     from supple.engine.assembly import Acting, Equations
@@ -85,36 +86,46 @@ def force_range(mech: Mechanism, actuator: Actuator) -> tuple[float, float]:
     return max(lower, -effort), min(upper, effort)
 
 
-def shift_controls(eqs: Equations, core: Any, before: Acting, now: Acting) -> None:
-    """Moves the controls of actuators with the set-points of the springs that contain them.
+def engine_core(eqs: Equations, acting: Acting) -> Any:
+    """The core of a mechanism in motion, which knows what the numbers of a user's arrays mean."""
+    mech, core = eqs.mechanism, _core.Engine(eqs.core, eqs.compiled(acting))
+    motors = {motor.coordinate: eqs.row[motor.name] for motor in mech.motors}
+    takes_torque = np.concatenate([np.zeros(0), *(np.full(len(j.axes), j.interface is None) for j in mech.joints)])
+    efforts = [
+        0.0 if name in motors else effort
+        for name, effort in zip(mech.coordinates, of_tree(mech, np.where(takes_torque, eqs.efforts, 0.0)), strict=True)
+    ]
+    core.take_arrays(
+        mech.tree_axes.tolist(),
+        efforts,
+        [int(name in eqs.sprung) for name in mech.coordinates],
+        [motors.get(name, -1) for name in mech.coordinates],
+        [float(actuator.control_range[0]) for actuator in eqs.actuators],
+        [float(actuator.control_range[1]) for actuator in eqs.actuators],
+        _shares(eqs),
+    )
+    return core
 
-    A set-point moves the spring's force by stiffness times the change of rest. The actuator takes all of it.
+
+def _shares(eqs: Equations) -> list[float]:
+    """Change of each actuator's force with the set-point of the spring that contains it, N/m or N m/rad.
+
+    A set-point moves the spring's force by stiffness times its change. The first actuator on it takes all of that.
     """
-    if not eqs.actuators:
-        return
-    mech, values = eqs.mechanism, core.actuation
+    shares: list[float] = []
     taken: set[str] = set()
-    for i, actuator in enumerate(eqs.actuators):
-        if actuator.drives in eqs.axis:
-            at = eqs.axis[actuator.drives]
-            moved = float(now.rest[at] - before.rest[at])
-        else:
-            moved = now.targets[actuator.drives] - before.targets[actuator.drives]
-        if moved == 0 or not actuator.in_spring or actuator.gain[0] == 0 or actuator.drives in taken:
-            continue
-        stiffness = spring_of(mech, actuator)[0]
-        if stiffness == 0:
-            continue
-        taken.add(actuator.drives)
-        force = stiffness * moved / actuator.gear
-        values[i, SHARE] += force
-        values[i, ACTIVATION if actuator.dynamics == "integrator" else CONTROL] += force / actuator.gain[0]
-    core.set_actuation(values)
+    for actuator in eqs.actuators:
+        takes = actuator.in_spring and actuator.gain[0] != 0 and actuator.drives not in taken
+        stiffness = spring_of(eqs.mechanism, actuator)[0] if takes else 0.0
+        shares.append(stiffness / actuator.gear)
+        if stiffness:
+            taken.add(actuator.drives)
+    return shares
 
 
 def set_controls(eqs: Equations, core: Any, name: Any, control: Any) -> None:
     """Sets controls from a name and a number, {name: number or None} or an array (actuators,)."""
-    names = list(eqs.actuator)
+    names = eqs.actuator
     if not names:
         raise MechanismError(
             f"'{eqs.mechanism.name}' has no actuators; set_torque drives a joint, set_target moves a spring or motor"
@@ -126,23 +137,23 @@ def set_controls(eqs: Equations, core: Any, name: Any, control: Any) -> None:
     elif isinstance(name, Mapping):
         given = name
     else:
-        whole = array(name, (len(names),), f"controls of '{eqs.mechanism.name}' ({len(names)} actuators)")
-        given = dict(zip(names, whole.tolist(), strict=True))
+        core.set_controls(array(name, (len(names),), f"controls of '{eqs.mechanism.name}' ({len(names)} actuators)"))
+        return
     values = core.actuation
     for each, value in given.items():
-        at = eqs.actuator[each] if each in eqs.actuator else find(names, each, f"actuator of '{eqs.mechanism.name}'")
+        at = names[each] if each in names else find(list(names), each, f"actuator of '{eqs.mechanism.name}'")
         if value is None:
             values[at, ON] = 0
             continue
-        actuator = eqs.actuators[at]
-        number = float(array(value, (), f"control of actuator '{each}'"))
-        values[at, ON], values[at, CONTROL] = 1, np.clip(number, *actuator.control_range)
+        lower, upper = eqs.actuators[at].control_range.tolist()
+        values[at, ON] = 1
+        values[at, CONTROL] = min(max(number(value, f"control of actuator '{each}'"), lower), upper)
     core.set_actuation(values)
 
 
-def read_torques(eqs: Equations, before: Array, name: Any, torque: Any) -> Array:
-    """(axes,) torques from a name and numbers, {name: numbers} or an array (dof,); others as `before`."""
-    mech, slices, result = eqs.mechanism, axis_slices(eqs.mechanism), before.copy()
+def set_torques(eqs: Equations, core: Any, name: Any, torque: Any) -> None:
+    """Sets torques from a name and numbers, {name: numbers} or an array (dof,)."""
+    mech, slices, result = eqs.mechanism, eqs.mechanism.axis_slices, core.applied
     given: list[tuple[slice, str, Any]] = []
     if not isinstance(name, str) and torque is not None:
         raise MechanismError("set_torque takes a name and a torque, {name: torque}, or an array (dof,)")
@@ -154,6 +165,8 @@ def read_torques(eqs: Equations, before: Array, name: Any, torque: Any) -> Array
             given.append((part, each, value))
     else:
         whole = array(name, (mech.dof,), f"torques of '{mech.name}' ({mech.dof} coordinates)")
+        if core.set_torques(whole):
+            return
         for j in mech.topology.tree:
             given.append((slices[j], mech.joints[j].name, whole[mech.topology.columns[j]]))
     for part, each, value in given:
@@ -162,8 +175,7 @@ def read_torques(eqs: Equations, before: Array, name: Any, torque: Any) -> Array
             value = [value]
         result[part] = array(value, (count,), f"torque on '{each}' ({count} axes)")
         _check_torque(eqs, each, part, result[part])
-    effort = np.concatenate([np.zeros(0), *(joint.effort for joint in mech.joints)])
-    return np.clip(result, -effort, effort)
+    core.set_applied(np.clip(result, -eqs.efforts, eqs.efforts))
 
 
 def _check_torque(eqs: Equations, name: str, part: slice, torque: Array) -> None:
@@ -176,12 +188,10 @@ def _check_torque(eqs: Equations, name: str, part: slice, torque: Array) -> None
         raise MechanismError(f"'{name}' belongs to a flexible body; its amplitudes take no torque: use sim.apply")
     if 3 in joint.blocks and mech.joint_index(name) in mech.topology.loops:
         raise MechanismError(f"'{name}' closes a loop with a rotation vector; it takes no torque: use sim.apply")
-    held = {motor.coordinate: motor.name for motor in mech.motors}
-    names = [axis for axis, at in eqs.axis.items() if part.start <= at < part.stop]
-    for axis, value in zip(names, torque.tolist(), strict=True):
-        if value and axis in held:
+    for axis, value in zip(eqs.names[part], torque.tolist(), strict=True):
+        if value and axis in eqs.held:
             raise MechanismError(
-                f"motor '{held[axis]}' prescribes '{axis}', so that a torque on it does nothing; "
+                f"motor '{eqs.held[axis]}' prescribes '{axis}', so that a torque on it does nothing; "
                 "remove the motor, or move it with sim.set_target"
             )
         if value and joint.effort[joint.axes.index(axis)] == 0:

@@ -20,7 +20,7 @@ from supple.mechanism.kinematics import FURTHEST
 from supple.mechanism.mechanism import check_mechanism
 from supple.mechanism.notebook import brief
 from supple.mechanism.poses import find
-from supple.mechanism.record import Array, array, lock
+from supple.mechanism.record import Array, array, lock, number
 from supple.mechanism.springs import stiffness_scale
 from supple.mechanism.values import by_coordinate, named_values
 
@@ -46,7 +46,8 @@ class Load:
     world: bool
 
     def __post_init__(self) -> None:
-        lock((self.point, self.wrench))
+        self.point.setflags(write=False)
+        self.wrench.setflags(write=False)
 
     def scaled(self, by: float) -> Load:
         """The load times a factor."""
@@ -114,6 +115,26 @@ class Equations:
         return {each.name: i for i, each in enumerate(self.actuators)}
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """(axes,) names of all coordinates."""
+        return tuple(self.axis)
+
+    @cached_property
+    def held(self) -> dict[str, str]:
+        """Motor of each coordinate that has one, by name."""
+        return {motor.coordinate: motor.name for motor in self.mechanism.motors}
+
+    @cached_property
+    def efforts(self) -> Array:
+        """(axes,) efforts of all coordinates, N m or N."""
+        return per_axis(self.mechanism, "effort")
+
+    @cached_property
+    def sprung(self) -> dict[str, int]:
+        """Index of each coordinate that has a spring."""
+        return {name: self.axis[name] for name in sprung_axes(self.mechanism)}
+
+    @cached_property
     def layout(self) -> Layout:
         """Places of the unknowns in right-hand sides and solutions."""
         size, twists, coordinates, multipliers, rows = self.core.layout
@@ -153,6 +174,11 @@ class Equations:
         targets = acting.targets
         return acting.rest, [targets[name] for name in self.spring], [targets[name] for name in self.row]
 
+    def acting_at(self, rest: Array, spring_rest: list[float], rows: list[float]) -> Acting:
+        """No loads, the mechanism's gravity, and set-points as `compiled_set_points` returns them."""
+        found = dict(zip(self.spring, spring_rest, strict=True)) | dict(zip(self.row, rows, strict=False))
+        return Acting((), self.mechanism.gravity, rest, {name: found[name] for name in self.targets})
+
     def evaluated(self, acting: Acting, state: State) -> Any:
         """The equations at a state, in the core."""
         return self.core.evaluate(self.compiled(acting), *state)
@@ -169,7 +195,7 @@ class Equations:
 
     def set_points(self, acting: Acting) -> dict[str, float]:
         """All set-points by name of coordinate, coupling or motor, rad or m: those that `aimed` takes."""
-        return {name: float(acting.rest[self.axis[name]]) for name in sprung_axes(self.mechanism)} | acting.targets
+        return {name: float(acting.rest[at]) for name, at in self.sprung.items()} | acting.targets
 
     def reactions(self, multipliers: Array) -> dict[str, Array]:
         """Wrench (6,) of each joint on its child, in the joint's frame there, from the core's (joints, 6); N, N m."""
@@ -188,8 +214,9 @@ class Equations:
     def sprung_axis(self, name: str) -> int:
         """Index of a coordinate with a spring, by its name or by that of a joint with one axis."""
         mech = self.mechanism
-        index = self.axis.get(name)
-        if index is None:
+        if name in self.sprung:
+            return self.sprung[name]
+        if name not in self.axis:
             known = [*self.axis, *self.row, *self.spring]
             if name in {j.name for j in mech.joints}:
                 raise MechanismError(f"joint '{name}' has several axes; name one: {', '.join(mech.joint(name).axes)}")
@@ -200,12 +227,7 @@ class Equations:
                         f"'{actuator.drives}'"
                     )
             find(known, name, f"joint, coordinate, coupling or motor of '{mech.name}'")
-        joint = mech.joint(name)
-        at = joint.axes.index(name)
-        if joint.stiffness[at] == 0 and joint.curves[at] is None:
-            raise MechanismError(f"'{name}' has no spring to set a target for; add one with mech.with_springs(...)")
-        assert index is not None
-        return index
+        raise MechanismError(f"'{name}' has no spring to set a target for; add one with mech.with_springs(...)")
 
 
 @dataclass(frozen=True)
@@ -363,14 +385,19 @@ def load_arrays(loads: Sequence[Load]) -> tuple[list[int], Array, Array, list[bo
 
 def loads(mech: Mechanism, wrenches: Mapping[str, ArrayLike] | None, frame: str = "world") -> list[Load]:
     """Loads from wrenches (6,) by body or site. They act at the origin of that frame, in world axes or its own."""
-    if frame not in ("world", "body"):
-        raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
+    check_frame(frame)
     if wrenches is not None and not isinstance(wrenches, Mapping):
         raise MechanismError("wrenches are given as {body name: [fx, fy, fz, tx, ty, tz]}")
     result = []
     for name, value in (wrenches or {}).items():
         result.append(body_load(mech, name, value, frame))
     return result
+
+
+def check_frame(frame: object) -> None:
+    """Raises unless a wrench can be given in the axes of this frame."""
+    if frame not in ("world", "body"):
+        raise MechanismError(f"frame must be 'world' or 'body', got {frame!r}")
 
 
 def body_load(mech: Mechanism, name: str, wrench: ArrayLike, frame: str) -> Load:
@@ -405,7 +432,7 @@ def read_targets(mech: Mechanism, targets: Targets) -> dict[str, float]:
     checked: dict[str, float] = {}
     for name, value in targets.items():
         if np.ndim(value) == 0:
-            checked[name] = float(array(value, (), f"target of '{name}'"))
+            checked[name] = number(value, f"target of '{name}'")
         else:
             checked |= named_values(mech, {name: value}, "targets")
     for name, target in checked.items():
@@ -437,12 +464,16 @@ def sprung_axes(mech: Mechanism) -> list[str]:
 
 def _targets_of_coordinates(mech: Mechanism, values: Array) -> dict[str, float]:
     """Set-points of the motors and springs on coordinates, from values (dof,)."""
-    motors = {motor.coordinate: motor.name for motor in mech.motors}
-    sprung = set(sprung_axes(mech))
-    named = zip(mech.coordinates, values.tolist(), strict=True)
-    found = {motors.get(name, name): value for name, value in named if name in motors or name in sprung}
-    if not found:
+    places = target_places(mech)
+    if not places:
         raise MechanismError(
             f"'{mech.name}' has no spring or motor to set a target for; add springs: mech.with_springs"
         )
-    return found
+    return {name: float(values[at]) for name, at in places.items()}
+
+
+def target_places(mech: Mechanism) -> dict[str, int]:
+    """Places in an array (dof,) of the set-points that it sets, by name of a motor or of a coordinate with a spring."""
+    motors = {motor.coordinate: motor.name for motor in mech.motors}
+    sprung = set(sprung_axes(mech))
+    return {motors.get(name, name): i for i, name in enumerate(mech.coordinates) if name in motors or name in sprung}

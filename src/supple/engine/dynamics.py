@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple import _core, spatial
-from supple.engine.actuation import read_torques, set_controls, shift_controls
+from supple import spatial
+from supple.engine.actuation import engine_core, set_controls, set_torques
 from supple.engine.assembly import (
     Acting,
     Equations,
     Load,
     Targets,
+    body_load,
+    check_frame,
     equations,
     load_arrays,
-    loads,
     one_or_more_targets,
     read_targets,
 )
@@ -34,6 +35,7 @@ from supple.mechanism import Mechanism, Poses, assemble, kinematics, mass_matrix
 from supple.mechanism.axes import axis_slices, by_joint, of_tree, per_axis
 from supple.mechanism.flexible import warn_beyond_range
 from supple.mechanism.identity import Identity
+from supple.mechanism.kinematics import FURTHEST
 from supple.mechanism.moving import Contact, Energy
 from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.notebook import brief, html_table
@@ -121,9 +123,7 @@ class Simulation(Recordable):
         self.mechanism, self.dt, self.method = mech, dt, method
         self._eqs: Equations = equations(mech, with_actuators=True)
         check_inertia(mech)
-        self._set_points = self._eqs.acting()
-        """Its loads are not those of now, which are in `_loads`."""
-        self._core = _core.Engine(self._eqs.core, self._eqs.compiled(self._set_points))
+        self._core = engine_core(self._eqs, self._eqs.acting())
         if motors is not None and not isinstance(motors, Mapping):
             raise MechanismError("motors are given as {name: function of time (s)}")
         self._motors = dict(motors or {})
@@ -137,7 +137,6 @@ class Simulation(Recordable):
         """Recordings and logs of this simulation."""
         self._loads: dict[str, Load] = {}
         self._handles: dict[str, Handle] = {}
-        self._torques: Array = np.zeros(len(self._eqs.reference))
 
     def _begin(self, q: ArrayLike | None, rates: ArrayLike | None, at: Equilibrium | None) -> None:
         mech, eqs, core = self.mechanism, self._eqs, self._core
@@ -147,8 +146,9 @@ class Simulation(Recordable):
         if at is not None:
             state = checked_equilibrium(at, mech, "at").state
             self._loads = {load.name: load for load in at.loads}
+            core.aim(*eqs.compiled_set_points(at.acting))
             core.act(eqs.compiled(at.acting))
-            self._aim(at.acting)
+            core.set_loads(*load_arrays(list(self._loads.values())))  # `apply` counts on their order
         elif q is not None:
             moved = mech.at(array(q, (mech.dof,), f"q of '{mech.name}'"))
             state = (per_axis(moved, "reference"), *state[1:])
@@ -172,8 +172,7 @@ class Simulation(Recordable):
                     f"motor '{motor.name}' starts at {target:g} but its coordinate is at {value:g}; start the "
                     "simulation there (q=..., or at=supple.equilibrium(mech)), or let the motor start at its coordinate"
                 )
-        self._set_points = replace(self._set_points, targets=targets)
-        self._core.aim(*eqs.compiled_set_points(self._set_points))
+        self._core.aim(*eqs.compiled_set_points(replace(self._set_points, targets=targets)))
 
     # loads and set-points
 
@@ -182,9 +181,10 @@ class Simulation(Recordable):
 
         `frame` is "world" (directions fixed in the world) or "body" (the wrench is in body axes and turns with them).
         """
-        acting = loads(self.mechanism, {body: wrench}, frame)
-        self._loads |= {load.name: load for load in acting}
-        self._send_loads()
+        check_frame(frame)
+        load = body_load(self.mechanism, body, wrench, frame)
+        self._loads[body] = load
+        self._core.set_load(list(self._loads).index(body), load.body, load.point, load.wrench, load.world)
 
     def pull(
         self,
@@ -208,11 +208,10 @@ class Simulation(Recordable):
             k, d = handle_spring(self.mechanism, stiffness, damping)
             on_body = pose_body_frame[:3, :3] @ array(at, (3,), "the handle's point") + pose_body_frame[:3, 3]
             self._handles[body] = Handle(frame, on_body, array(point, (3,), "the point to pull to"), k, d)
-        self._send_loads()
+        self._send_handles()
 
-    def _send_loads(self) -> None:
-        """Hands loads and handles to the core."""
-        self._core.set_loads(*load_arrays(list(self._loads.values())))
+    def _send_handles(self) -> None:
+        """Hands the handles to the core."""
         handles = list(self._handles.values())
         self._core.set_handles(
             [h.body for h in handles],
@@ -232,16 +231,21 @@ class Simulation(Recordable):
 
     def set_targets(self, targets: Targets) -> None:
         """Sets several set-points, as `set_target` does. If one is wrong, none is changed."""
+        if isinstance(targets, np.ndarray) and not self._motors and self._core.set_targets(targets, FURTHEST):
+            return
         targets = read_targets(self.mechanism, targets)
         for name in targets:
             if name in self._motors:
                 raise MechanismError(f"motor '{name}' follows its function of time; it takes no set-point")
         self._aim(self._eqs.aimed(self._set_points, targets))
 
+    @property
+    def _set_points(self) -> Acting:
+        """The present set-points, without the loads."""
+        return self._eqs.acting_at(*self._core.set_points)
+
     def _aim(self, acting: Acting) -> None:
         """Hands other set-points to the core."""
-        shift_controls(self._eqs, self._core, self._set_points, acting)
-        self._set_points = acting
         self._core.aim(*self._eqs.compiled_set_points(acting))
 
     @property
@@ -259,8 +263,9 @@ class Simulation(Recordable):
         are paired with `qd`: their power is tau @ qd. They are added to the forces of springs and actuators. If one is
         wrong, none is changed.
         """
-        self._torques = read_torques(self._eqs, self._torques, name, torque)
-        self._core.set_applied(self._torques)
+        if torque is None and isinstance(name, np.ndarray) and self._core.set_torques(name):
+            return
+        set_torques(self._eqs, self._core, name, torque)
 
     def set_control(self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None) -> None:
         """Sets the controls of actuators by name, in the units of their file; limited to the actuator's range.
@@ -269,6 +274,8 @@ class Simulation(Recordable):
         (actuators,) all. The control None switches an actuator off: its force is zero. If one is wrong, none is
         changed.
         """
+        if control is None and isinstance(name, np.ndarray) and self._core.set_controls(name):
+            return
         set_controls(self._eqs, self._core, name, control)
 
     def step(self, n: int = 1) -> None:
@@ -366,10 +373,7 @@ class Simulation(Recordable):
         return targets
 
     def reached(self, targets: Array, done: int) -> None:
-        """Records that `done` of the planned time steps succeeded."""
-        if done and self._motors:
-            reached = dict(zip(self._motors, targets[done - 1].tolist(), strict=True))
-            self._set_points = replace(self._set_points, targets=self._set_points.targets | reached)
+        """Takes note that `done` of the planned time steps succeeded; the core has the motors' positions."""
         self._warn_of_softened_limits()
 
     # state and forces
@@ -396,20 +400,20 @@ class Simulation(Recordable):
     @property
     def q(self) -> Coordinates:
         """(dof,) coordinates of the spanning tree, rad and m, in the order of `mech.coordinates`; also by name."""
-        q: Coordinates = Coordinates(self.mechanism, of_tree(self.mechanism, self._core.q))
+        q: Coordinates = Coordinates(self.mechanism, self._core.tree_q, False)
         return q
 
     @property
     def qd(self) -> Coordinates:
         """(dof,) time derivative of `q`, rad/s and m/s; also by name. For a rotation vector it is not the angular
         velocity."""
-        qd: Coordinates = Coordinates(self.mechanism, tree_rates(self.mechanism, self._core.q, self._core.rates))
+        qd: Coordinates = Coordinates(self.mechanism, self._core.tree_rates, False)
         return qd
 
     @property
     def torques(self) -> Coordinates:
         """(dof,) torques that `set_torque` has set, limited to the joints' efforts, N m or N; also by name."""
-        torques: Coordinates = Coordinates(self.mechanism, of_tree(self.mechanism, self._torques))
+        torques: Coordinates = Coordinates(self.mechanism, of_tree(self.mechanism, self._core.applied))
         return torques
 
     @property
@@ -523,15 +527,16 @@ class Simulation(Recordable):
 
     def save(self) -> SavedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
+        acting = self._set_points
         return SavedState(
             Identity(self.mechanism),
             self.dt,
             self._core.history(),
             dict(self._loads),
             dict(self._handles),
-            self._set_points.rest,
-            dict(self._set_points.targets),
-            self._torques,
+            acting.rest,
+            acting.targets,
+            self._core.applied,
             self._core.actuation,
         )
 
@@ -540,9 +545,9 @@ class Simulation(Recordable):
         of an equal mechanism. If it had another time step, the next step is backward Euler, as at the start."""
         self.check_saved(saved)
         self._loads, self._handles = dict(saved.loads), dict(saved.handles)
-        self._send_loads()
+        self._core.set_loads(*load_arrays(list(self._loads.values())))
+        self._send_handles()
         self._aim(replace(self._set_points, rest=saved.rest, targets=dict(saved.targets)))
-        self._torques = saved.torques
         self._core.set_applied(saved.torques)
         self._core.set_actuation(saved.actuation)
         self._core.set_history(saved.history)

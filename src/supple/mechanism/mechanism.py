@@ -23,7 +23,7 @@ from supple.mechanism.joint import Joint
 from supple.mechanism.named import Coordinates
 from supple.mechanism.notebook import html_table
 from supple.mechanism.poses import Poses, amplitudes_in, find, find_keyframe
-from supple.mechanism.record import Array, Record, array, checked_name
+from supple.mechanism.record import Array, Record, array, checked_name, lock
 from supple.mechanism.shapes import HeightField, Mesh, Shape, extreme_points, margin
 from supple.mechanism.topology import Topology, span
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from supple.mechanism.joining import Split
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
+IDENTITY = np.eye(4)
+"""Pose of a body in its own frame; read-only."""
+lock(IDENTITY)
 FARTHEST = 1e100
 """m: positions beyond it overflow when they are squared."""
 
@@ -199,11 +202,11 @@ class Mechanism(Record):
     def frame(self, name: str) -> tuple[int, Array]:
         """A body or site by name: the body's index (-1 for the world) and the frame's (4, 4) pose in it."""
         if name in self.body_indices:
-            return self.body_indices[name], np.eye(4)
+            return self.body_indices[name], IDENTITY
         if name in self._site_index:
             site = self.sites[self._site_index[name]]
             return self.body_index(site.body), site.pose
-        return find([*self.body_indices, *self._site_index], name, f"body or site of '{self.name}'"), np.eye(4)
+        return find([*self.body_indices, *self._site_index], name, f"body or site of '{self.name}'"), IDENTITY
 
     def has_frame(self, name: str) -> bool:
         """Whether a body or site has this name."""

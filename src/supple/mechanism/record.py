@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.errors import MechanismError
 
 Array: TypeAlias = NDArray[np.float64]
+DOUBLE = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,19 +56,34 @@ def array(value: ArrayLike, shape: tuple[int, ...], what: str, *, infinite: bool
     """A read-only float64 copy of `value`; raises unless it is finite and has the given shape (-1: any length)."""
     try:
         result = np.array(value)
-        if result.dtype.kind in "US" or (result.dtype.kind == "O" and None in result.ravel().tolist()):
-            raise TypeError  # NumPy would read texts as numbers and None as NaN
-        result = result.astype(np.float64, copy=False)
+        if result.dtype is not DOUBLE:
+            if result.dtype.kind in "US" or (result.dtype.kind == "O" and None in result.ravel().tolist()):
+                raise TypeError  # NumPy would read texts as numbers and None as NaN
+            result = result.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         raise MechanismError(f"{what} must be numbers, got {_shortened(value)}") from None
-    if result.ndim != len(shape) or any(want not in (-1, got) for want, got in zip(shape, result.shape, strict=True)):
+    if result.shape != shape and (
+        result.ndim != len(shape) or any(want not in (-1, got) for want, got in zip(shape, result.shape, strict=True))
+    ):
         wanted = "x".join("n" if n < 0 else str(n) for n in shape) or "a single number"
         found = "x".join(map(str, result.shape)) or "a single number"
         raise MechanismError(f"{what} must have shape {wanted}, got {found}")
-    if np.isnan(result).any() if infinite else not np.isfinite(result).all():
+    if np.isnan(result).any() if infinite else not _all_finite(result):
         raise MechanismError(f"{what} must be finite, got {_shortened(value)}")
-    result.flags.writeable = False
+    result.setflags(write=False)
     return result
+
+
+def _all_finite(values: Array) -> bool:
+    few = values.size <= 64  # NumPy takes longer for few numbers than Python
+    return all(map(isfinite, values.ravel().tolist())) if few else bool(np.isfinite(values).all())
+
+
+def number(value: Any, what: str) -> float:
+    """The value as a float; raises unless it is a single finite number."""
+    if isinstance(value, float) and isfinite(value):
+        return float(value)
+    return float(array(value, (), what))
 
 
 def _shortened(value: Any) -> str:

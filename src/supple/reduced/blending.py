@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core, spatial
-from supple.engine.assembly import equations
+from supple.engine.assembly import equations, target_places
 from supple.errors import MechanismError
 from supple.mechanism import Poses
 from supple.mechanism.idle import idle_spins
+from supple.mechanism.kinematics import FURTHEST as FURTHEST_TARGET
 from supple.mechanism.notebook import brief
 from supple.mechanism.poses import amplitudes_in
 from supple.mechanism.record import Array, array, checked_pose
@@ -23,7 +24,7 @@ from supple.progress import progress_callback
 from supple.reduced.eigenframes import Eigenframe, eigenframe
 from supple.reduced.joints import Separation, separation_at
 from supple.reduced.model import Model, ReducedModel
-from supple.reduced.motion import NOT_FINITE, bounds, limited
+from supple.reduced.motion import NOT_FINITE, ArrayOfTargets, Bounds, stacked
 from supple.reduced.rest_paths import RestPath, rest_path, world_wrenches
 from supple.threads import single_blas_thread
 
@@ -384,6 +385,20 @@ def _inverse(model: ReducedModel, basis: Array, matrix: Array) -> Array:
     return inverse
 
 
+class MovedModel(NamedTuple):
+    """One of the blended models, moved by set-points."""
+
+    bounds: Bounds
+    increments: Array
+    """(axes,) of the joints, with the end effectors fixed."""
+    end_effector_poses: Array
+    """(e, 4, 4)"""
+
+    def by(self, model: ReducedModel, increments: Array, tips: Array) -> MovedModel:
+        """The model with other increments and displacements (6e,) of the end effectors."""
+        return MovedModel(self.bounds, increments, model.end_effector_poses @ spatial.exp(tips.reshape(-1, 6)))
+
+
 class BlendedMotion:
     """Simulates a blended model (algorithm 5). Its state consists of the end effectors' poses and velocities.
 
@@ -402,10 +417,12 @@ class BlendedMotion:
         self.core.set_home(np.ascontiguousarray(model.models[0].end_effector_poses))
         self._targets: dict[str, float] = {}
         self._effects: dict[tuple[int, str], tuple[Array, Array, Array]] = {}
-        self._increments: list[Array] = []
-        self._sample_poses: list[Array] = []  # end-effector poses of each model, moved by set-points
-        found = bounds(model.models[0])
-        self.core.set_limits(np.array([lower for *_, lower, _ in found]), np.array([upper for *_, upper in found]))
+        self._moved: list[MovedModel] = []
+        self._arrays: list[ArrayOfTargets] = []  # of each model, once an array was given
+        self._places = target_places(model.mechanism)
+        self._given: Array | None = None  # an array of set-points that only the core has taken yet
+        limits = np.array(Bounds(model.models[0]).limits).reshape(-1, 2).T
+        self.core.set_limits(*(np.ascontiguousarray(each) for each in limits))
         self.reload_models(fade)
         model._motions.add(self)
         self.place(model.models[0].end_effector_poses)
@@ -414,8 +431,9 @@ class BlendedMotion:
         """Passes all models to the core again, with the common spring; the last one fades in over `fade` seconds."""
         there = self.core.presence
         self.core.set_ground(self.model._ground)
-        self._increments.clear()
-        self._sample_poses.clear()
+        self._settle()
+        self._moved.clear()
+        self._arrays.clear()
         for sample in self.model._samples:
             self.add_sample(sample, fade if sample is self.model._samples[-1] else 0.0)
         self.add_paths(self.model._paths)
@@ -424,6 +442,7 @@ class BlendedMotion:
 
     def add_sample(self, sample: Sample, fade: float) -> None:
         """Passes one more model to the core; it fades in over `fade` seconds."""
+        self._settle()
         self.fade = fade or self.fade
         model, n = sample.model, len(self._lengths)
         basis, cobasis = model.basis[:n, : model.rank], model.cobasis[: model.rank, :n]
@@ -438,25 +457,17 @@ class BlendedMotion:
             sample.damped,
             fade,
         )
-        self._increments.append(np.zeros(len(model.q)))
-        self._sample_poses.append(model.end_effector_poses)
-        self._set_bounded_coordinates(len(self._increments) - 1)
+        bounds = Bounds(model)
+        self._moved.append(MovedModel(bounds, np.zeros(len(model.q)), model.end_effector_poses))
+        self.core.set_bounded(len(self._moved) - 1, np.ascontiguousarray(bounds.rows[:, :n]), bounds.at)
         if self._targets:
-            self._push_targets([len(self._increments) - 1])
+            self._push_targets([len(self._moved) - 1])
 
     def add_paths(self, paths: Iterable[tuple[int, int, RestPath]]) -> None:
         """Passes poses at rest between the loads of two models to the core."""
         for first, second, path in paths:
             arrays = path.shares, path.displacements, path.slopes
             self.core.add_path(first, second, *(np.ascontiguousarray(each) for each in arrays))
-
-    def _set_bounded_coordinates(self, i: int) -> None:
-        """Passes the coordinates that have limits to the core: values in a model, with its set-points, and maps."""
-        model, n = self.model.models[i], len(self._lengths)
-        found = bounds(model)
-        values = [at + moved for (_, at, _, _), moved in zip(found, limited(model, self._increments[i]), strict=True)]
-        maps = np.array([row[:n] for row, *_ in found]).reshape(-1, n)
-        self.core.set_bounded(i, np.ascontiguousarray(maps), np.array(values, dtype=float))
 
     def place(self, tips: Array, twists: Array | None = None, time: float = 0.0) -> None:
         """Places the end effectors at poses (e, 4, 4), with body twists (e, 6) or at rest."""
@@ -504,7 +515,7 @@ class BlendedMotion:
         forces = np.zeros((len(self.model.end_effectors), 6))
         for i in map(int, np.flatnonzero(weights)):
             local = self.model.models[i].wrenches.reshape(-1, 6, 1)[:, :3]
-            forces[:, :3] += weights[i] * (self._sample_poses[i][:, :3, :3] @ local)[..., 0]
+            forces[:, :3] += weights[i] * (self._settle()[i].end_effector_poses[:, :3, :3] @ local)[..., 0]
         forces[:, :3] = (np.swapaxes(self.core.means[:, :3, :3], -1, -2) @ forces[:, :3, None])[..., 0]
         return forces.ravel()
 
@@ -531,8 +542,40 @@ class BlendedMotion:
         return pose
 
     def set_targets(self, targets: dict[str, float]) -> None:
-        self._targets = dict(targets)
-        self._push_targets(range(len(self._increments)))
+        self._targets, self._given = dict(targets), None
+        self._push_targets(range(len(self._moved)))
+
+    def set_target_array(self, targets: Array) -> bool:
+        if not self._places:
+            return False
+        for i in range(len(self._arrays), len(self._moved)):
+            self._arrays.append(self._prepared_array(i, self._places))
+        if not self.core.set_targets(targets, self.model.mechanism.dof, FURTHEST_TARGET):
+            return False
+        self._given = targets.copy()
+        return True
+
+    def _prepared_array(self, i: int, places: dict[str, int]) -> ArrayOfTargets:
+        """Passes the responses of a model to all set-points of an array to the core."""
+        n, bounds = len(self._lengths), self._moved[i].bounds
+        values = np.array([self.model.models[i].rest_target(name) for name in places])
+        at = list(places.values())
+        for name in places:
+            self._effect(i, name)
+        tips, links, turns = stacked(self._effects, [(i, name) for name in places])
+        now = np.vstack([tips[:n], bounds.combined @ turns])
+        self.core.prepare_targets(at, values, now, np.ascontiguousarray(links), bounds.at)
+        return ArrayOfTargets(np.array(at), values, (turns, tips[:n]))
+
+    def _settle(self) -> list[MovedModel]:
+        """The models, moved by the present set-points."""
+        if self._given is not None:
+            for i, array in enumerate(self._arrays):
+                turns, tips = array.responses(self._given)
+                self._moved[i] = self._moved[i].by(self.model.models[i], turns, tips)
+            self._targets = {name: float(self._given[at]) for name, at in self._places.items()}
+            self._given = None
+        return self._moved
 
     def _push_targets(self, which: Iterable[int]) -> None:
         for i in which:
@@ -546,9 +589,9 @@ class BlendedMotion:
                 links += change * twists
                 turns += change * increments
             self.core.set_offsets(i, tips, links)
-            self._increments[i] = turns
-            self._sample_poses[i] = model.end_effector_poses @ spatial.exp(tips.reshape(-1, 6))
-            self._set_bounded_coordinates(i)
+            self._moved[i] = self._moved[i].by(model, turns, tips)
+            bounds = self._moved[i].bounds
+            self.core.set_bound_values(i, bounds.at + bounds.combined @ turns)
 
     @property
     def displacement(self) -> Array:
@@ -565,14 +608,14 @@ class BlendedMotion:
         """The weighted mean of the coordinates of the models in use; rotations of ball joints by quaternions."""
         self.core.blend()
         common = spatial.log(spatial.inverse(self.core.means) @ self.tips[0]).ravel()
-        weights, models = self.core.weights, self.model.models
+        weights, models, moved = self.core.weights, self.model.models, self._settle()
         used = [int(i) for i in np.flatnonzero(weights)]
         asked = {}
         for i in used:
             model = models[i]
-            away = spatial.log(spatial.inverse(self._sample_poses[i]) @ self.tips[0]).ravel()
+            away = spatial.log(spatial.inverse(moved[i].end_effector_poses) @ self.tips[0]).ravel()
             half = away if self.model.scheme == "published" else 0.5 * (away + common)
-            asked[i] = model.moved(model.coordinate_map[:, : len(half)] @ half + self._increments[i])
+            asked[i] = model.moved(model.coordinate_map[:, : len(half)] @ half + moved[i].increments)
         q: Array = sum(weights[i] * asked[i] for i in used)
         start = 0
         for joint in self.model.mechanism.joints:
@@ -591,9 +634,9 @@ class BlendedMotion:
         self.core.blend()
         poses, twists = self.tips
         common = _displacement_rates(self.core.means, poses, twists)
-        weights, result = self.core.weights, np.zeros(len(self.model.models[0].q))
+        weights, result, moved = self.core.weights, np.zeros(len(self.model.models[0].q)), self._settle()
         for i in map(int, np.flatnonzero(weights)):
-            away = _displacement_rates(self._sample_poses[i], poses, twists)
+            away = _displacement_rates(moved[i].end_effector_poses, poses, twists)
             half = away if self.model.scheme == "published" else 0.5 * (away + common)
             result += weights[i] * (self.model.models[i].coordinate_map[:, : len(half)] @ half)
         return result

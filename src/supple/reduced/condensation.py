@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from supple import _core, spatial
 from supple.engine import Equilibrium, equilibrium
-from supple.engine.actuation import ACTIVATION, CONTROL, SHARE, shift_controls
+from supple.engine.actuation import ACTIVATION, CONTROL, SHARE, engine_core
 from supple.engine.assembly import Acting, Equations, Load, State, equations, loads, turned
 from supple.engine.dynamics import METHODS, check_inertia
 from supple.errors import ConvergenceError, MechanismError, listed
@@ -287,10 +287,10 @@ class _Solver:
         driven = replace(mech, actuators=drives) if drives and drives != mech.actuators else mech
         self.eqs: Equations = equations(driven, bool(drives), held)
         self.frames = [mech.frame(name) for name in model.end_effectors]
-        self.inputs: Any = _core.Engine(self.eqs.core, self.eqs.compiled(model.rest.acting))
+        self.inputs: Any = engine_core(self.eqs, self.eqs.acting())
         """The engine's core, for what acts on it. `engine` is the same core with the present state."""
-        self.acting = self.eqs.acting()
         self.aim(model.rest.acting)
+        self.inputs.act(self.eqs.compiled(model.rest.acting))
         self.inputs.place(*model.rest.state)
         on_body = np.ascontiguousarray(np.array([pose for _, pose in self.frames]))
         bodies = [body for body, _ in self.frames]
@@ -314,7 +314,6 @@ class _Solver:
 
     def aim(self, acting: Acting) -> None:
         """Takes the set-points of `acting`."""
-        shift_controls(self.eqs, self.inputs, self.acting, acting)
         self.acting = acting
         self.inputs.aim(*self.eqs.compiled_set_points(acting))
 
@@ -370,6 +369,9 @@ class CondensedMotion:
             else:
                 rest[eqs.sprung_axis(name)] = value
         self._solver.aim(replace(acting, rest=rest, targets=rows))
+
+    def set_target_array(self, targets: Array) -> bool:
+        return False
 
     def set_laws(self, laws: Sequence[DrivenForce]) -> None:
         """Sets the forces of the actuators, which agree with the set-points."""

@@ -15,7 +15,7 @@ from supple.mechanism.body import WORLD
 from supple.mechanism.joint import Joint
 from supple.mechanism.record import Array
 from supple.reduced.model import ReducedModel
-from supple.reduced.motion import NOT_FINITE, LinearMotion, bounds
+from supple.reduced.motion import NOT_FINITE, Bounds, LinearMotion
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class FloatingMotion:
         self._own_basis = basis = _basis_by_end_effector(model)
         self._to_model = model.cobasis[:m] @ basis
         """(m, m): the model's coordinates z from the coordinates y used here."""
+        self._from_model = np.linalg.inv(self._to_model)
         mech = model.mechanism
         self._home = np.array(model.rest_poses[model.free_base])
         self._rest = spatial.inverse(self._home) @ model.rest_poses.array
@@ -64,8 +65,8 @@ class FloatingMotion:
             core.add_link(rest, body.mass, body.centre, np.ascontiguousarray(body.inertia), np.ascontiguousarray(link))
         for name in model.end_effectors:
             core.add_tip(*mech.frame(name))
-        self._bounds = bounds(model)
-        for row, at, lower, upper in self._bounds:
+        bounds = Bounds(model)
+        for row, at, (lower, upper) in zip(bounds.rows, bounds.at, bounds.limits, strict=True):
             core.add_bound(np.ascontiguousarray(_without_rounding(row @ basis)), at, lower, upper)
         core.prepare()
         self.core = _CoreWithLinks(core, self)
@@ -97,11 +98,20 @@ class FloatingMotion:
             self.core.set_mount(True, mount.pose, mount.stiffness, mount.damping)
 
     def set_targets(self, targets: dict[str, float]) -> None:
+        self._fixed.set_targets(targets)
+        self._take_targets()
+
+    def set_target_array(self, targets: Array) -> bool:
+        if not self._fixed.set_target_array(targets):
+            return False
+        self._take_targets()
+        return True
+
+    def _take_targets(self) -> None:
+        """Takes the set-points of the motion with a fixed base."""
         fixed = self._fixed
-        fixed.set_targets(targets)
-        self.core.set_targets(np.linalg.solve(self._to_model, fixed.goal[: self._m]), fixed.offsets)
-        for i, at in enumerate(fixed.bounds_at):
-            self.core.set_bound_at(i, at)
+        self.core.set_targets(self._from_model @ fixed.goal[: self._m], fixed.offsets)
+        self.core.set_bounds_at(fixed.bounds_at)
 
     @property
     def tips(self) -> tuple[Array, Array]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple import _core
+from supple.engine.assembly import target_places
 from supple.errors import MechanismError
 from supple.mechanism.axes import axis_names
+from supple.mechanism.kinematics import FURTHEST
 from supple.mechanism.record import Array
 from supple.reduced.joints import add_joints
 from supple.reduced.model import ReducedModel
@@ -36,6 +39,10 @@ class Motion(Protocol):
 
     def set_targets(self, targets: dict[str, float]) -> None:
         """Sets set-points by name; all others return to their value in the model."""
+
+    def set_target_array(self, targets: Array) -> bool:
+        """Sets the set-points of an array (dof,), see `target_places`; all others return to their value in the model.
+        False, and nothing is changed, if the core does not take the array as it is."""
 
     @property
     def tips(self) -> tuple[Array, Array]:
@@ -99,17 +106,18 @@ class LinearMotion:
         self._tip_poses, self._tip_twists, self._velocities = core.tip_poses, core.tip_twists, core.velocities
         self.link_poses = core.poses
         core.set_home(np.ascontiguousarray(model.end_effector_poses))
-        self._bounds = bounds(model)
-        for row, at, lower, upper in self._bounds:
+        self._bounds = Bounds(model)
+        for row, at, (lower, upper) in zip(self._bounds.rows, self._bounds.at, self._bounds.limits, strict=True):
             self.core.add_bound(np.ascontiguousarray(row @ basis), at, lower, upper)
         self._effects: dict[str, tuple[Array, Array, Array]] = {}
-        self._turns = np.zeros(len(model.q))
-        self.goal = np.zeros(basis.shape[1])
-        """(m,) coordinates at which the springs are unloaded, given the set-points."""
-        self.offsets = np.zeros((len(model.mechanism.bodies), 6))
-        """(bodies, 6) twists of the links due to set-points, with the end effectors fixed."""
-        self.shift = np.zeros(len(model.stiffness))
-        """(n,) displacement due to motors in directions that are inadmissible for springs."""
+        self._array: ArrayOfTargets | None = None
+        self._given: Array | None = None  # an array of set-points that only the core has taken yet
+        self._response = Response(
+            np.zeros(len(model.q)),
+            np.zeros(basis.shape[1]),
+            np.zeros((len(model.mechanism.bodies), 6)),
+            np.zeros(len(model.stiffness)),
+        )
 
     @property
     def failure(self) -> str:
@@ -149,17 +157,60 @@ class LinearMotion:
             displacement += change * moved
             twists += change * links
             increments += change * turns
-        self._turns, self.offsets = increments, twists
-        self.goal = model.cobasis @ displacement
-        self.core.set_offsets(twists, increments if self.joints else np.zeros(0), self.goal)
-        shift = displacement - model.basis @ self.goal
-        if not np.array_equal(shift, self.shift):
-            self.shift = shift
-            for i in range(len(model.end_effectors)):
-                self.core.set_tip_offset(i, shift[6 * i : 6 * i + 6])
+        goal = model.cobasis @ displacement
+        self._given, self._response = None, Response(increments, goal, twists, displacement - model.basis @ goal)
+        self.core.set_offsets(twists, increments if self.joints else np.zeros(0), goal)
+        for i in range(len(model.end_effectors)):
+            self.core.set_tip_offset(i, self.shift[6 * i : 6 * i + 6])
+        self.core.set_bounds_at(self.bounds_at)
 
-        for i, at in enumerate(self.bounds_at):
-            self.core.set_bound_at(i, at)
+    def set_target_array(self, targets: Array) -> bool:
+        if self._array is None:
+            self._array = self._prepared_array()
+        if self._array is None or not self.core.set_targets(targets, self.model.mechanism.dof, FURTHEST):
+            return False
+        self._given = targets.copy()
+        return True
+
+    def _prepared_array(self) -> ArrayOfTargets | None:
+        """Passes the responses to all set-points of an array to the core; None if there are none."""
+        model = self.model
+        places = target_places(model.mechanism)
+        if not places:
+            return None
+        self._add_effects(places)
+        moved, links, turns = stacked(self._effects, places)
+        goal = model.cobasis @ moved
+        shift = moved - model.basis @ goal
+        now = goal, shift[: 6 * len(model.end_effectors)], self._bounds.rows @ shift + self._bounds.combined @ turns
+        later = links, turns[: len(turns) * self.joints]
+        values = np.array([model.rest_target(name) for name in places])
+        at = list(places.values())
+        self.core.prepare_targets(at, values, np.vstack(now), np.vstack(later))
+        return ArrayOfTargets(np.array(at), values, (turns, goal, links, shift))
+
+    @property
+    def _present(self) -> Response:
+        """The response to the present set-points."""
+        if self._given is not None and self._array is not None:
+            turns, goal, links, shift = self._array.responses(self._given)
+            self._given, self._response = None, Response(turns, goal, links.reshape(-1, 6), shift)
+        return self._response
+
+    @property
+    def goal(self) -> Array:
+        """(m,) coordinates at which the springs are unloaded, given the set-points."""
+        return self._present.goal
+
+    @property
+    def offsets(self) -> Array:
+        """(bodies, 6) twists of the links due to set-points, with the end effectors fixed."""
+        return self._present.offsets
+
+    @property
+    def shift(self) -> Array:
+        """(n,) displacement due to motors in directions that are inadmissible for springs."""
+        return self._present.shift
 
     def _add_effects(self, names: Iterable[str]) -> None:
         model = self.model
@@ -174,10 +225,11 @@ class LinearMotion:
         return self._effects[name][2]
 
     @property
-    def bounds_at(self) -> list[float]:
-        """Value of each limited coordinate at y = 0, with the present set-points."""
-        return [at + float(row @ self.shift) + turned for (row, at, _, _), turned in
-                zip(self._bounds, limited(self.model, self._turns), strict=True)]  # fmt: skip
+    def bounds_at(self) -> Array:
+        """(bounds,) value of each limited coordinate at y = 0, with the present set-points."""
+        bounds = self._bounds
+        found: Array = bounds.at + bounds.rows @ self.shift + bounds.combined @ self._present.turns
+        return found
 
     @property
     def tips(self) -> tuple[Array, Array]:
@@ -203,7 +255,7 @@ class LinearMotion:
     @property
     def coordinates(self) -> Array:
         if not self.joints:
-            return self.model.moved(self.model.coordinate_map @ self.displacement + self._turns)
+            return self.model.moved(self.model.coordinate_map @ self.displacement + self._present.turns)
         self.core.update()
         q: Array = self.core.q
         return q
@@ -231,30 +283,61 @@ class LinearMotion:
         self.core.set_state(y, v, time)
 
 
-def bounds(model: ReducedModel) -> list[tuple[Array, float, float, float]]:
-    """Joint coordinates and couplings that have limits, as linear functions of the model's displacement.
+class Response(NamedTuple):
+    """Change of a linear model by its set-points."""
 
-    For each: its change per displacement (n,), its value in the linearised state, and its limits; rad or m.
-    """
-    rows = limited(model, model.coordinate_map)
-    values = limited(model, model.q)
-    return [(np.asarray(row), float(at), lower, upper) for row, at, (lower, upper) in
-            zip(rows, values, (limits for _, _, limits in _limits(model)), strict=True)]  # fmt: skip
-
-
-def limited(model: ReducedModel, per_axis: Array) -> list[Any]:
-    """Combinations of an array (axes, ...) over coordinates, one for each limited coordinate or coupling."""
-    return [coefficients @ per_axis[axes] for axes, coefficients, _ in _limits(model)]
+    turns: Array
+    """(axes,) increments of the joints, with the end effectors fixed."""
+    goal: Array
+    offsets: Array
+    shift: Array
 
 
-def _limits(model: ReducedModel) -> list[tuple[list[int], Array, tuple[float, float]]]:
-    mech = model.mechanism
-    index = {name: i for i, name in enumerate(axis_names(mech))}
-    found = []
-    for joint in mech.joints:
-        for name, (lower, upper) in zip(joint.axes, joint.limits, strict=True):
-            found.append(([index[name]], np.ones(1), (float(lower), float(upper))))
-    for c in mech.couplings:
-        if not c.rigid:
-            found.append(([index[n] for n in c.coordinates], c.coefficients, (float(c.limits[0]), float(c.limits[1]))))
-    return [each for each in found if np.isfinite(each[2]).any()]
+class ArrayOfTargets(NamedTuple):
+    """The set-points that an array (dof,) sets."""
+
+    places: NDArray[np.int64]
+    """(set-points,) in the array."""
+    values: Array
+    """(set-points,) in the model."""
+    matrices: tuple[Array, ...]
+    """Responses to a unit change of each, (n, set-points)."""
+
+    def responses(self, given: Array) -> tuple[Array, ...]:
+        """The sums (n,) of the responses to an array of set-points."""
+        change = given[self.places] - self.values
+        return tuple(matrix @ change for matrix in self.matrices)
+
+
+def stacked(effects: dict[Any, Any], names: Iterable[Any]) -> list[Array]:
+    """Arrays of several effects as matrices (n, effects). The effects become views of them, for memory."""
+    names = list(names)
+    whole = [np.array(each) for each in zip(*(effects[name] for name in names), strict=True)]
+    effects |= dict(zip(names, zip(*whole, strict=True), strict=True))
+    return [each.reshape(len(names), -1).T for each in whole]
+
+
+class Bounds:
+    """Joint coordinates and couplings that have limits, as linear functions of a model's displacement."""
+
+    def __init__(self, model: ReducedModel) -> None:
+        mech = model.mechanism
+        index = {name: i for i, name in enumerate(axis_names(mech))}
+        found = []
+        for joint in mech.joints:
+            found += [({name: 1.0}, limits) for name, limits in zip(joint.axes, joint.limits.tolist(), strict=True)]
+        for c in mech.couplings:
+            if not c.rigid:
+                found.append((dict(zip(c.coordinates, c.coefficients.tolist(), strict=True)), c.limits.tolist()))
+        found = [each for each in found if np.isfinite(each[1]).any()]
+        self.combined = np.zeros((len(found), len(index)))
+        """(bounds, axes) each as a combination of coordinates."""
+        for i, (combination, _) in enumerate(found):
+            for name, factor in combination.items():
+                self.combined[i, index[name]] += factor
+        self.limits: list[tuple[float, float]] = [(lower, upper) for _, (lower, upper) in found]
+        """Rad or m."""
+        self.rows: Array = self.combined @ model.coordinate_map
+        """(bounds, n) changes per displacement."""
+        self.at: Array = self.combined @ model.q
+        """(bounds,) values in the linearised state, rad or m."""

@@ -22,6 +22,7 @@ from supple.engine.assembly import (
     one_or_more_targets,
     read_targets,
     sprung_axes,
+    target_places,
 )
 from supple.engine.dynamics import check_count, handle_spring, positive_seconds, stepped_by_world
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
@@ -129,7 +130,9 @@ class ReducedSimulation(Recordable):
         """Recordings and logs of this simulation."""
         self._wrenches: dict[str, tuple[Array, bool]] = {}
         self._handles: dict[str, tuple[Array, Array, float, float]] = {}
-        self._targets: dict[str, float] = {}
+        self._by_name: dict[str, float] = {}
+        self._given: Array | None = None
+        """An array of set-points that is newer than those in `_by_name`."""
         self._drives = Drives(self.mechanism, dt)
         self._mount: Mount | None = None
         self._warned, self._watched = False, 0.0
@@ -185,9 +188,33 @@ class ReducedSimulation(Recordable):
 
     def set_targets(self, targets: Targets) -> None:
         """Sets several set-points at once, as `set_target` does."""
+        if isinstance(targets, np.ndarray) and self._takes_arrays and self._motion.set_target_array(targets):
+            self._given = targets.copy()
+            return
         merged = self._targets | read_targets(self.mechanism, targets)
         self._send_targets(merged, self._drives)
         self._targets = merged
+
+    @property
+    def _takes_arrays(self) -> bool:
+        """Whether an array of set-points gives all set-points of the motion."""
+        return not self._drives.torques and not self._drives.controls and self._by_name.keys() <= self._places.keys()
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return target_places(self.mechanism)
+
+    @property
+    def _targets(self) -> dict[str, float]:
+        """Set-points that were given, by name."""
+        if self._given is not None:
+            self._by_name = self._by_name | {name: float(self._given[at]) for name, at in self._places.items()}
+            self._given = None
+        return self._by_name
+
+    @_targets.setter
+    def _targets(self, targets: dict[str, float]) -> None:
+        self._by_name, self._given = targets, None
 
     def set_torque(self, name: str | Mapping[str, ArrayLike] | ArrayLike, torque: ArrayLike | None = None) -> None:
         """Sets torques of drives on joints, N m or N, as `Simulation.set_torque` does: by name, {name: torque} or an
@@ -601,6 +628,8 @@ class ReducedSimulation(Recordable):
         if saved.dt != self.dt and isinstance(self._motion, CondensedMotion):
             self._motion.core.forget_past()
         self._restore_loads(saved)
+        if isinstance(self._motion, BlendedMotion):  # other set-points begin another energy budget
+            self._motion.set_state(saved.state, saved.time)
 
     def check_saved(self, saved: object) -> None:
         """Raises unless `saved` is a state of the same kind of model, with an equal mechanism and the same end
