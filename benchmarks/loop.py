@@ -1,14 +1,12 @@
 """A control loop in Python beside MuJoCo's: control, one time step, q, qd and the pose of a body.
 
 Ours: `sim.set_control(u)`, `sim.step(1)`, `sim.q`, `sim.qd`, `sim.poses[name]`. MuJoCo's: `d.ctrl[:] = u`,
-`mj_step(m, d)`, `d.qpos.copy()`, `d.qvel.copy()`, `d.body(k).xpos`, the names resolved by MuJoCo. Where a robot has no
-actuators, torques take their place: `sim.set_torque(u)` and `d.qfrc_applied[:] = u`.
+`mj_step(m, d)`, `d.qpos.copy()`, `d.qvel.copy()`, `d.body(name).xpos`. Where a robot has no actuators that both read,
+torques take their place: `sim.set_torque(u)` and `d.qfrc_applied[:] = u`.
 
-The robots are those of MuJoCo Menagerie in `shared/robots` beside the project; without them only the library's
-mechanisms run. The time step and the integrator are those of the file, without contact in both. Dry friction of joints
-and tendons is off in MuJoCo, because the import leaves it out. Every 20 ms both get the same new random controls within
-range; both return to the start once a second. Both alternate every 20 ms; times are processor times of an iteration in
-such a block, their medians and 99th percentiles. `SUPPLE_CORE` selects the instruction set of ours.
+Neither has contact, dry friction or sensors (`_robots.py`). Every 20 ms both get the same new random controls within
+range; both return to the start once a second. They take turns every 20 ms; times are processor times of an iteration,
+the mean over 20 ms: medians and 99th percentiles of these. `SUPPLE_CORE` selects the instruction set of ours.
 
 The second table has single calls of a mechanism with 50 coordinates (the reduced models: 50 hinges). Reading follows a
 time step, which is not counted.
@@ -17,12 +15,9 @@ time step, which is not counted.
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import cycle
-from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
@@ -31,11 +26,9 @@ import numpy as np
 
 import supple
 from _report import Report, best, parse_args
+from _robots import PERIOD, Inputs, files, in_mujoco, like_ours, written
 from supple.mechanism import Mechanism
 
-ROBOTS = Path(__file__).parents[2] / "shared/robots"
-HOLD = 0.02
-"""Seconds between changes of the controls, and of a block."""
 RETURN = 1.0
 """Seconds until a simulation returns to its start."""
 TORQUE = 1e-3
@@ -45,64 +38,30 @@ MOST_MICROSECONDS = 3.0
 DT = 2e-3
 
 
-@dataclass
-class Pair:
-    """A mechanism and its twin in MuJoCo."""
+def measured_loop(name: str, mech: Mechanism, model: mujoco.MjModel, seconds: float) -> dict[str, Any]:
+    """Medians and 99th percentiles of the times of both loops."""
+    data = mujoco.MjData(like_ours(model, DT))
+    sim = supple.Simulation(mech, DT)
+    steps, body = round(PERIOD / DT), mech.bodies[-1].name
+    actuators = [actuator.name for actuator in mech.actuators]
+    driven = bool(actuators) and actuators == [model.actuator(i).name for i in range(model.nu)]
+    set_ours, theirs = (sim.set_control, data.ctrl) if driven else (sim.set_torque, data.qfrc_applied)
+    inputs = Inputs(mech, model).draw(0)
+    torque, rng = TORQUE * 9.81 * mech.mass * mech.radius, np.random.default_rng(0)
 
-    mech: Mechanism
-    model: mujoco.MjModel
+    def drawn() -> np.ndarray:
+        if driven:
+            controls = next(inputs).controls
+            return np.array([controls.get(name, 0.0) for name in actuators])
+        return torque * rng.uniform(-1, 1, mech.dof)
 
-    def controls(self, count: int) -> np.ndarray:
-        """(count, n) random controls within range, or torques (count, dof) where there are no actuators."""
-        rng, mech = np.random.default_rng(0), self.mech
-        if not mech.actuators:
-            return TORQUE * 9.81 * mech.mass * mech.radius * rng.uniform(-1, 1, (count, mech.dof))
-        ranges = np.array([actuator.control_range for actuator in mech.actuators])
-        lower, upper = np.where(np.isfinite(ranges), ranges, [-1.0, 1.0]).T
-        return rng.uniform(lower, upper, (count, len(lower)))
-
-
-def main_files() -> list[Path]:
-    """The robots' files, without scenes, keyframes and variants for MJX."""
-    files = sorted(ROBOTS.glob("*/*.xml"))
-    return [path for path in files if not path.stem.startswith(("scene", "keyframes")) and "mjx" not in path.stem]
-
-
-def robot(path: Path) -> Pair:
-    return Pair(supple.load(path), mujoco.MjModel.from_xml_path(str(path)))
-
-
-def from_library(mech: Mechanism) -> Pair:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "mechanism.xml"
-        mech.save(path)
-        model = mujoco.MjModel.from_xml_path(str(path))
-    model.opt.timestep = DT
-    return Pair(mech, model)
-
-
-def measured_loop(name: str, pair: Pair, seconds: float) -> dict[str, Any]:
-    """Medians and 99th percentiles of the times of both loops, s."""
-    mech, model = pair.mech, pair.model
-    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
-    model.dof_frictionloss[:] = 0
-    model.tendon_frictionloss[:] = 0
-    data = mujoco.MjData(model)
-    sim = supple.Simulation(mech, model.opt.timestep)
-    data.qpos[:] = _positions(pair)
-    start = data.qpos.copy()
-    steps, body = max(1, round(HOLD / sim.dt)), mech.bodies[-1].name
-    driven = bool(mech.actuators)
-    set_ours = sim.set_control if driven else sim.set_torque
-    theirs = data.ctrl if driven else data.qfrc_applied
-
-    def our_block(u: np.ndarray) -> None:
+    def our_period(u: np.ndarray) -> None:
         for _ in range(steps):
             set_ours(u)
             sim.step(1)
             sim.q, sim.qd, sim.poses[body]
 
-    def mujoco_block(u: np.ndarray) -> None:
+    def mujoco_period(u: np.ndarray) -> None:
         for _ in range(steps):
             theirs[:] = u
             mujoco.mj_step(model, data)
@@ -110,41 +69,31 @@ def measured_loop(name: str, pair: Pair, seconds: float) -> dict[str, Any]:
 
     times: list[tuple[float, float]] = []
     failures = 0
-    for block, u in enumerate(pair.controls(round(seconds / HOLD))):
-        if block % round(RETURN / HOLD) == 0:
+    for period in range(round(seconds / PERIOD)):
+        if period % round(RETURN / PERIOD) == 0:
             sim.reset()
             mujoco.mj_resetData(model, data)
-            data.qpos[:] = start
+        u = drawn()
         try:
-            ours = _seconds(our_block, u)
+            ours = _seconds(our_period, u)
         except supple.ConvergenceError:
             failures += 1
             sim.reset()
             continue
-        times.append((ours / steps, _seconds(mujoco_block, u) / steps))
+        times.append((ours / steps, _seconds(mujoco_period, u) / steps))
     ours, peer = np.array(times[5:]).T  # the first ones fill caches
     return {
         "robot": name,
         "dof": mech.dof,
         "bodies": len(mech.bodies),
-        "inputs": f"{len(mech.actuators)} controls" if driven else "torques",
+        "inputs": f"{len(actuators)} controls" if driven else "torques",
         "ours_us": 1e6 * float(np.median(ours)),
         "mujoco_us": 1e6 * float(np.median(peer)),
         "ratio": float(np.median(ours) / np.median(peer)),
         "ours_p99_us": 1e6 * float(np.quantile(ours, 0.99)),
         "mujoco_p99_us": 1e6 * float(np.quantile(peer, 0.99)),
-        "failed_blocks": failures,
+        "failed_periods": failures,
     }
-
-
-def _positions(pair: Pair) -> np.ndarray:
-    """MuJoCo's positions, within the limits of joints, where a simulation starts."""
-    model, data = pair.model, mujoco.MjData(pair.model)
-    for joint in np.flatnonzero(model.jnt_limited):
-        if model.jnt_type[joint] in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
-            at = model.jnt_qposadr[joint]
-            data.qpos[at] = np.clip(data.qpos[at], *model.jnt_range[joint])
-    return data.qpos.copy()
 
 
 def _seconds(run: Callable[[np.ndarray], object], u: np.ndarray) -> float:
@@ -228,19 +177,17 @@ def main() -> None:
     mujoco.set_mju_user_warning(lambda text: print(f"MuJoCo: {text}"))  # it starts again where it is unstable
     warnings.simplefilter("ignore")  # what files have that an import leaves out, and where robots start
     if "loops" in args.only:
-        found: dict[str, Callable[[], Pair]] = {}
-        for path in main_files():
-            found[f"{path.parent.name}/{path.stem}"] = lambda path=path: robot(path)
-        for name in ("robot_arm", "y", "ladder"):
-            found[f"library.{name}"] = lambda name=name: from_library(getattr(supple.library, name)())
-        for name, make in found.items():
+        seconds = 1.0 if args.quick else 10.0
+        for name, path in files().items():
             try:
-                pair = make()
+                mech = supple.load(path)
             except supple.MechanismError as error:
-                print(f"{name} is left out: {error}")
+                print(f"{name} is left out, because its file is refused: {error}")
                 continue
-            row = measured_loop(name, pair, 1.0 if args.quick else 10.0)
-            report.row(**row)
+            report.row(**measured_loop(name, mech, in_mujoco(path), seconds))
+        for name in ("robot_arm", "y", "ladder"):
+            mech = getattr(supple.library, name)()
+            report.row(**measured_loop(f"{name} of the library", mech, written(mech), seconds))
         for row in report.rows:
             report.target(f"loop / MuJoCo's, {row['robot']}", row["ratio"], at_most=MOST_RATIO)
     if "calls" in args.only:
