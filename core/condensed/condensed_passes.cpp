@@ -25,7 +25,6 @@ SUPPLE_INLINE void spread(Eight* columns, To to) {
 PassesInterior::PassesInterior(TipSet& set, const System& system) : Interior(set), Articulated(system) {
     if (*uncovered()) return;
     stride_ = width * blocks_;
-    count_inertia_ = true;
     symmetric_ = flexible_.empty();
     second_outward_.resize(nodes_.size());
     second_tie_step_.resize(tie_rows_);

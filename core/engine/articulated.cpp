@@ -280,7 +280,7 @@ struct Articulated::Below {
 };
 
 // From the outermost nodes to the world: the articulated tangent and its factors (with `tangent`), or only the right-hand side
-// of the present residual for the last factors. False: a coordinate has no positive pivot.
+// of the present residual for the last factors. False: the tangent is indefinite in the motions that ties allow, or singular.
 template <bool second, bool tangent, bool statics>
 bool Articulated::inward(const Step& step) {
     const int n = static_cast<int>(nodes_.size());
@@ -437,9 +437,9 @@ bool Articulated::inward(const Step& step) {
                     const double d = (sum(screw * u_before) + slopes[l]) - by_l * sum(screw * below.u);
                     below.settle<true, statics>();
                     const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
-                    if (!(d > 0)) {
-                        regular = false;
-                        negative_ += !locked;
+                    if (!locked) {
+                        regular = regular && d != 0;
+                        negative_ += !(d > 0);
                     }
                     if (locked) {
                         const double by = correction_[i];
@@ -492,7 +492,7 @@ bool Articulated::inward(const Step& step) {
             }
         }
     }
-    return regular;
+    return regular && negative_ == 0;
 }
 
 template bool Articulated::inward<false, true>(const Step&);

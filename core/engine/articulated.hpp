@@ -399,7 +399,7 @@ class Articulated {
     bool eliminate_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Eight* A, Eight* B,
                         Eight& right);
     // The translations of a free joint, after its rotation.
-    bool eliminate_translations(const Step& step, BallNode& node, const Eight* A, int stride) const;
+    void eliminate_translations(const Step& step, BallNode& node, const Eight* A, int stride);
     void correct_translations(const Step& step, BallNode& node, const Eight& right) const;
     template <bool tangent>
     bool eliminate_tied_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Front& front);
@@ -526,10 +526,10 @@ class Articulated {
     std::vector<Anchor> anchors_;
     std::vector<std::pair<int, int>> stops_;  // node, row of the System: limits that are springs
     std::vector<double> balance_;             // residual of statics, per node
-    // Negative pivots of the last factors. With `count_inertia_`, less the positive eigenvalues of the blocks of tie
-    // multipliers; this is the number of negative eigenvalues of the symmetric tangent on the admissible directions.
+    // Negative pivots of the last factors, less the positive eigenvalues of the blocks of tie multipliers: the number of
+    // negative eigenvalues of the symmetric tangent in the motions that ties allow. A push rod between ball joints, for
+    // instance, has negative pivots under pressure until the ties of its loop are eliminated.
     int negative_ = 0;
-    bool count_inertia_ = false;
     bool symmetric_ = false;                  // statics without balls and flexible bodies: A serves as B at all nodes
     const double* second_torque_ = nullptr;   // statics: torques of a second right-hand side, per node
     std::vector<Eight> second_outward_;       // its twists

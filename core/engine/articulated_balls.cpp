@@ -10,10 +10,13 @@ namespace supple {
 
 namespace {
 
-// Whether the symmetric part is positive definite.
-bool is_positive(const Mat3& K) {
+// Negative eigenvalues of the symmetric part: changes of sign in the sequence of its leading minors.
+int negative_eigenvalues(const Mat3& K) {
     const Mat3 M = 0.5 * (K + K.transpose());
-    return M(0, 0) > 0 && M(0, 0) * M(1, 1) - M(0, 1) * M(0, 1) > 0 && M.determinant() > 0;
+    const double minors[] = {1.0, M(0, 0), M(0, 0) * M(1, 1) - M(0, 1) * M(0, 1), M.determinant()};
+    int count = 0;
+    for (int k = 0; k < 3; ++k) count += !(minors[k + 1] * minors[k] > 0);
+    return count;
 }
 
 // Torques of a wrench along the screws of the three axes R of a node at `at`: S^T w.
@@ -49,7 +52,7 @@ struct BallScrews {
 
 // The translations dt of a free joint on a parent at rest, world axes: (M + G k G^T) dt + p + G f = 0 with the linear part M of P', the linear
 // part p of the residual, the axes G of the translations, the forces f of spring, damper and armature on them and their slope k.
-bool Articulated::eliminate_translations(const Step& step, BallNode& node, const Eight* A, int stride) const {
+void Articulated::eliminate_translations(const Step& step, BallNode& node, const Eight* A, int stride) {
     const System& s = *system_;
     const double c = step.c0 / step.h;
     Mat3 M;
@@ -70,7 +73,7 @@ bool Articulated::eliminate_translations(const Step& step, BallNode& node, const
     }
     node.compliance = M.inverse();
     correct_translations(step, node, right);
-    return is_positive(M);
+    negative_ += negative_eigenvalues(M);
 }
 
 void Articulated::correct_translations(const Step& step, BallNode& node, const Eight& right) const {
@@ -113,6 +116,7 @@ bool Articulated::eliminate_ball(const Step& step, BallNode& node, const Vec3& t
         store(u[k], up[k]);
     }
     const Mat3 K = screws.stiffness(stiff, up);
+    negative_ += negative_eigenvalues(K);
     node.inverse = K.inverse();
     for (int k = 0; k < 3; ++k) {
         node.part[k] = node.inverse(k, 0) * left[0] + node.inverse(k, 1) * left[1] + node.inverse(k, 2) * left[2];
@@ -120,13 +124,14 @@ bool Articulated::eliminate_ball(const Step& step, BallNode& node, const Vec3& t
     }
     if (node.shift_axis >= 0) {  // its parent is at rest: only the translations remain
         for (int r = 0; r < 3; ++r) A[r] -= u[0][r] * node.part[0] + (u[1][r] * node.part[1] + u[2][r] * node.part[2]);
-        return is_positive(K) && eliminate_translations(step, node, A, 1);
+        eliminate_translations(step, node, A, 1);
+        return std::isfinite(node.inverse.sum());
     }
     for (int r = 0; r < 6; ++r) {
         A[r] -= u[0][r] * node.part[0] + (u[1][r] * node.part[1] + u[2][r] * node.part[2]);
         B[r] -= l[0][r] * node.upart[0] + (l[1][r] * node.upart[1] + l[2][r] * node.upart[2]);
     }
-    return is_positive(K);
+    return std::isfinite(node.inverse.sum());
 }
 template bool Articulated::eliminate_ball<true>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*, Eight*, Eight&);
 template bool Articulated::eliminate_ball<false>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*, Eight*, Eight&);
@@ -173,6 +178,7 @@ bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Ve
     }
     const Eight up[3] = {load(u[0]), load(u[1]), load(u[2])};
     const Mat3 K = screws.stiffness(stiff, up);
+    negative_ += negative_eigenvalues(K);
     node.inverse = K.inverse();
     for (int k = 0; k < 3; ++k) {
         node.part[k] = node.upart[k] = every(0.0);
@@ -205,7 +211,8 @@ bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Ve
             for (int c = 0; c < chunks; ++c) E[r * chunks + c] -= column[front.lanes[r]] * part[c];
         for (int c = 0; c < chunks; ++c) right[1 + c] -= l[k][6] * upart[c];
     }
-    return is_positive(K) && (node.shift_axis < 0 || eliminate_translations(step, node, A, wide));
+    if (node.shift_axis >= 0) eliminate_translations(step, node, A, wide);
+    return std::isfinite(node.inverse.sum());
 }
 template bool Articulated::eliminate_tied_ball<true>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);
 template bool Articulated::eliminate_tied_ball<false>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);

@@ -67,7 +67,7 @@ bool Articulated::eliminate_own(Front& front) {
     Eight *own_rows = &numbers_[front.own_rows], *own_right = &numbers_[front.own_right];
     Eight *X = &numbers_[front.X], *Y = &numbers_[front.Y];
     double *D = numbers(&numbers_[front.D]), *inverse = numbers(&numbers_[front.inverse]);  // by columns
-    if (count_inertia_ && negative_ > 0) negative_ -= positive_pivots(D, t, next);
+    if (negative_ > 0) negative_ -= positive_pivots(D, t, next);
     if (exact_) {
         double floor = 1 / soft_scale_;
         for (int a = 0; a < t; ++a)
@@ -283,9 +283,9 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                 d = symmetric_ ? eliminate_coordinate<w(), true>(rows, lanes, l, stiffness, locked, front->lanes)
                                : eliminate_coordinate<w(), false>(rows, lanes, l, stiffness, locked, front->lanes);
             });
-            if (!(d > 0)) {
-                regular = false;
-                negative_ += !locked;
+            if (!locked) {
+                regular = regular && d != 0;
+                negative_ += !(d > 0);
             }
             out.inverse = locked ? 0 : 1 / d;
             if (locked) {

@@ -151,6 +151,7 @@ void bind_engine(nb::module_& module) {
         .def_prop_ro("time", [](const Engine& e) { return e.stepper->time; })
         .def_prop_ro("iterations", [](const Engine& e) { return e.stepper->all_iterations(); })
         .def_prop_ro("factorisations", [](const Engine& e) { return e.stepper->all_factorisations(); })
+        .def_prop_ro("steps_by_passes", [](const Engine& e) { return e.stepper->steps_by_passes; })
         .def_prop_ro("convergence_failure", [](const Engine& e) {
             const auto& u = e.stepper->convergence_failure;
             return std::make_tuple(u.axis, u.joint, u.row, u.size, u.q);

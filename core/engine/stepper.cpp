@@ -102,6 +102,7 @@ bool Stepper::step_by_passes(const std::vector<int>& driven, const double* targe
         return false;
     }
     refusals_ = 0;
+    ++steps_by_passes;
     keep_inputs();
     system_outdated_ = true;
     fresh = passes_->limit_changed();

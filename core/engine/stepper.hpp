@@ -61,7 +61,7 @@ class Stepper : public Participant {
     int soften_limits_at = 4;
     long long softened = 0;  // number of such parts
     History history;
-    long long iterations = 0, factorisations = 0;
+    long long iterations = 0, factorisations = 0, steps_by_passes = 0;
     long long all_iterations() const { return iterations + (passes_ ? passes_->iterations : 0); }
     long long all_factorisations() const { return factorisations + (passes_ ? passes_->factorisations : 0); }
 
