@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace supple {
 
@@ -138,6 +139,28 @@ void World::warm_start() {
     }
 }
 
+// As warm_start, for limits: a limit is the same if it is the same side of the same row.
+void World::warm_start_limits() {
+    auto kept = limit_impulses.begin();
+    for (std::size_t k = 0; k < participants.size(); ++k)
+        for (std::size_t l = 0; l < rows_[k].limits.size(); ++l) {  // both lists are in order
+            const Limit& now = rows_[k].limits[l];
+            const auto key = std::make_tuple(static_cast<int>(k), now.row, -now.sign);
+            auto of = [](const LimitImpulse& each) { return std::make_tuple(each.participant, each.row, -each.sign); };
+            while (kept != limit_impulses.end() && of(*kept) < key) ++kept;
+            if (kept != limit_impulses.end() && of(*kept) == key) solver_.p[rows_[k].first_limit + l] = kept->impulse;
+        }
+}
+
+void World::keep_limit_impulses() {
+    limit_impulses.clear();
+    for (std::size_t k = 0; k < participants.size(); ++k)
+        for (std::size_t l = 0; l < rows_[k].limits.size(); ++l) {
+            const double impulse = solver_.p[rows_[k].first_limit + l];
+            if (impulse > 0 && !rows_[k].touches.empty()) limit_impulses.push_back({static_cast<int>(k), rows_[k].limits[l].row, rows_[k].limits[l].sign, impulse});
+        }
+}
+
 void World::ParticipantRows::gather_impulses(const Numbers& p) {
     impulses.resize(3 * touches.size() + limits.size());
     for (std::size_t i = 0; i < touches.size(); ++i) std::copy_n(&p[3 * contacts[i]], 3, &impulses[3 * i]);
@@ -182,6 +205,7 @@ void World::assemble() {
     solver_.resize(n, moments, limits);
     for (int m = 0; m < moments; ++m) solver_.moment[with_moments_[m]] = m;
     warm_start();
+    warm_start_limits();
     add_participants();
     add_gaps();
     add_pads();
@@ -390,6 +414,7 @@ World::Outcome World::attempt() {
         }
     advance_pads();
     previous_ = contacts_;
+    keep_limit_impulses();
     time += h;
     return done;
 }

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <set>
 
-#include "contact/contact.hpp"
 #include "contact/contact_shapes.hpp"
+#include "contact/friction.hpp"
 #include "contact/pad.hpp"
 
 namespace supple {
@@ -27,6 +27,10 @@ class World {
         Vec3 local;         // the point in the first collider's frame (of pads, the unpressed one): identifies the contact in the next step
         PadPlace place[2];  // on the first and the second, if they are pads
         bool soft() const { return place[0].pad >= 0 || place[1].pad >= 0; }
+    };
+    struct LimitImpulse {  // of one side of a limit
+        int participant, row;
+        double sign, impulse;
     };
     enum Outcome { done, no_solution, not_finite, too_many, impact };
 
@@ -51,9 +55,10 @@ class World {
     int failed_participant() const { return failed_participant_; }  // whose step had no solution; -1: none
     double energy() const;
     Pose pose(int collider) const;
-    // The contacts of the last step, from which the next step starts: part of the state.
+    // The contacts and the impulses of limits of the last step, from which the next step starts: part of the state.
     const std::vector<Contact>& previous_contacts() const { return previous_; }
     void set_previous_contacts(std::vector<Contact> contacts);
+    std::vector<LimitImpulse> limit_impulses;
 
    private:
     void find_candidate_pairs();
@@ -70,6 +75,8 @@ class World {
     void add_pads();
     void advance_pads();
     void warm_start();
+    void warm_start_limits();
+    void keep_limit_impulses();
     void regularise();
     bool regularised_too_much() const;
     // world_friction.cpp

@@ -311,6 +311,23 @@ void bind_world(nb::module_& module) {
         .def("detect", [](WorldCore& c) { c.world.detect(0); })
         .def("contacts", [](const WorldCore& c) { return contact_records(c.world.contacts()); })
         .def_prop_ro("residual", [](const WorldCore& c) { return c.world.solver().residual(); })
+        .def_prop_ro("solver_steps", [](const WorldCore& c) { return c.world.solver().steps(); })
+        // impulses (4 n,) of limits: participant, row, sign, impulse
+        .def_prop_rw("limit_impulses",
+                     [](const WorldCore& c) {
+                         std::vector<double> flat;
+                         for (const World::LimitImpulse& each : c.world.limit_impulses)
+                             flat.insert(flat.end(), {double(each.participant), double(each.row), each.sign, each.impulse});
+                         return array_of(flat);
+                     },
+                     [](WorldCore& c, const Doubles& flat) {
+                         c.world.limit_impulses.clear();
+                         for (std::size_t i = 0; i + 4 <= flat.size(); i += 4) {
+                             const double* at = flat.data() + i;
+                             c.world.limit_impulses.push_back({static_cast<int>(at[0]), static_cast<int>(at[1]), at[2], at[3]});
+                         }
+                     },
+                     nb::rv_policy::automatic)
         .def_prop_ro("failed_participant", [](const WorldCore& c) { return c.world.failed_participant(); })
         .def_prop_ro("energy", [](const WorldCore& c) { return c.world.energy(); })
         .def_prop_rw("previous_contacts", [](const WorldCore& c) { return contact_records(c.world.previous_contacts()); },

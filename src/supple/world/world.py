@@ -47,6 +47,9 @@ class WorldState:
     """s."""
     contacts: Records
     """(n,) contacts of the last step; the solver starts from their impulses."""
+    limit_impulses: Array
+    """(4 n,) impulses of joint limits in the last step, from which the solver starts, too: index of the participant, row
+    of the limit, sign of the allowed direction, impulse."""
     objects: dict[str, Array]
     """(18,) state of each object: position, rotation, linear and angular momentum."""
     mechanisms: dict[str, Any]
@@ -741,6 +744,7 @@ class World:
         return WorldState(
             self.time,
             self._core.previous_contacts.view(CONTACT),
+            self._core.limit_impulses,
             {name: each.state for name, each in self._objects.items()},
             {name: sim.save() for name, sim in self._mechanisms.items()},
             {name: self._core.pad_state(k) for k, name in enumerate(self._pads)},
@@ -766,7 +770,8 @@ class World:
             self._mechanisms[name].restore(mechanism)
         for k, state in enumerate(saved.pads.values()):
             self._core.set_pad_state(k, state)
-        self._core.previous_contacts, self._core.time = saved.contacts.view(np.uint8), saved.time
+        self._core.previous_contacts, self._core.limit_impulses = saved.contacts.view(np.uint8), saved.limit_impulses
+        self._core.time = saved.time
 
     def reset(self) -> None:
         """Restores the state before the first step."""
