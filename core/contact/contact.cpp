@@ -12,7 +12,8 @@ namespace supple {
 
 namespace {
 constexpr int first_newton = 4, later_newton = 12;  // steps of Newton's method from the impulses of the previous step, and later
-constexpr int convex_steps = 12;                    // per round, at most
+constexpr int convex_steps = 12, sweeps = 3;        // per round
+constexpr int first_rounds = 2;                     // that aim at the full tolerance
 }  // namespace
 
 // Duff et al., Building an orthonormal basis, revisited (2017): no square root, no branch.
@@ -169,7 +170,7 @@ void FrictionSolver::resize(int contacts, int moments, int limits) {
     max_response.assign(contacts, 0.0);
     blocks_.resize(contacts);
     moment_blocks_.resize(moments);
-    newton_steps_ = convex_steps_ = 0;
+    steps_ = 0;
 }
 
 // The full engine's tangent has gyroscopic terms that are not symmetric; the solver takes the symmetric part.
@@ -461,8 +462,8 @@ void FrictionSolver::keep_best() {
 
 void FrictionSolver::newton(double rho_factor, int most) {
     const double before = std::max(residual_, 1e-6);
-    for (int k = 0; k < most && residual_ > tolerance && residual_ <= 1e4 * before && newton_steps_ < most_newton; ++k) {
-        ++newton_steps_;
+    for (int k = 0; k < most && residual_ > tolerance && residual_ <= 1e4 * before && steps_ < most_steps; ++k) {
+        ++steps_;
         if (!newton_step(rho_factor)) return;
         keep_best();
     }
@@ -481,12 +482,16 @@ void FrictionSolver::solve(bool symmetric) {
     least_ = residual_ = compute_residual();
     best_ = p;
     // Newton from the previous step's impulses converges at once unless contacts change between sliding and sticking
-    for (int round = 0; least_ > tolerance && newton_steps_ < most_newton && convex_steps_ < most_convex; ++round) {
+    for (int round = 0; least_ > (round < first_rounds ? tolerance : sufficient) && steps_ < most_steps; ++round) {
         start_ = p;
         newton(round % 2 ? 3.0 : 1.0, round ? later_newton : first_newton);
         if (least_ <= tolerance) break;
         p = start_;
         convex_round(convex_steps);
+        update_velocities();
+        for (int k = 0; k < sweeps; ++k) sweep();
+        residual_ = compute_residual();
+        keep_best();
     }
     if (residual_ > least_) {
         p = best_;

@@ -29,12 +29,13 @@ struct MomentBlock {
 // limits (one row each) of one step.
 class FrictionSolver {
    public:
-    static constexpr double tolerance = 5e-10;  // on the residual, relative to the largest free speed or 1 m/s
-    static constexpr int most_newton = 40, most_convex = 60;  // steps of one time step; after them the best impulses found are taken
+    // Of the residual, relative to the largest free speed or 1 m/s: where the solver stops, and where it stops after the first rounds.
+    static constexpr double tolerance = 5e-10, sufficient = 1e-6;
+    static constexpr int most_steps = 100;  // linear systems solved in one time step; the best impulses found are then taken
 
     void resize(int contacts, int moments, int limits);  // zeroes everything
     int rows() const { return n_; }
-    int steps() const { return newton_steps_ + convex_steps_; }  // linear systems solved since `resize`
+    int steps() const { return steps_; }  // linear systems solved since `resize`
     int moment_row(int moment) const { return 3 * (contacts_ + moment); }
     double& W(int i, int j) { return W_[static_cast<std::size_t>(j) * n_ + i]; }
     double W(int i, int j) const { return W_[static_cast<std::size_t>(j) * n_ + i]; }
@@ -71,7 +72,7 @@ class FrictionSolver {
     // can turn.
     int rows_of(int contact, int* rows) const;
 
-    int contacts_ = 0, moments_ = 0, limits_ = 0, n_ = 0, first_limit_ = 0, newton_steps_ = 0, convex_steps_ = 0;
+    int contacts_ = 0, moments_ = 0, limits_ = 0, n_ = 0, first_limit_ = 0, steps_ = 0;
     double residual_ = 0, scale_ = 1, least_ = 0;
     int worst_ = -1;  // contact or, beyond their number, limit with the largest residual
     Numbers W_, v_, limit_rho_, start_, best_;

@@ -12,7 +12,7 @@
 namespace supple {
 
 namespace {
-constexpr double regularisation = 1e-3;  // R, relative to the largest response of the contact's own block
+constexpr double regularisation = 0.1;  // R, relative to the largest response of the contact's own block
 constexpr int most_inner = 6;            // Newton steps on one convex problem
 }  // namespace
 
@@ -115,7 +115,7 @@ void FrictionSolver::convex_round(int most) {
     Eigen::Map<Vector> now(p.data(), n_);
     Vector u(n_), target(n_), change(n_), turned(n_), trial(n_);
     disc_.resize(contacts_);
-    for (const int end = convex_steps_ + most; convex_steps_ < std::min(end, most_convex);) {
+    for (const int end = std::min(steps_ + most, most_steps); steps_ < end;) {
         centre_ = now;
         for (int i = 0; i < contacts_; ++i) disc_[i] = friction[i] * std::max(0.0, p[3 * i]);
         u.noalias() = all * now;
@@ -124,8 +124,9 @@ void FrictionSolver::convex_round(int most) {
             project(u, target, true);
             const Vector off = target - now;
             const double error = (all * off).cwiseAbs().maxCoeff() / scale_;
-            if (error <= std::max(0.1 * tolerance, 0.02 * residual_) || k == most_inner || convex_steps_ >= most_convex) break;
-            ++convex_steps_;
+            // a problem that is solved already counts as a step, too, so that there is an end
+            if (k && (error <= std::max(0.1 * tolerance, 0.1 * residual_) || k == most_inner || steps_ >= end)) break;
+            ++steps_;
             if (!convex_direction(off, change)) return;
             // the derivative along the change, of which the convex function's least value is a zero
             turned.noalias() = all * change;
