@@ -69,7 +69,7 @@ void World::find_candidate_pairs() {
 void World::collide_pair(int i, int j, double horizon) {
     const Collider &a = colliders[i].collider, &b = colliders[j].collider;
     const double size = std::min(a.bounding_radius, b.bounding_radius);
-    const double motion = horizon * (speed_[i] + speed_[j]), margin = 0.01 * size + motion;
+    const double motion = horizon * (speed_[i] + speed_[j]), margin = 0.002 * size + motion;
     if (colliders[i].pad >= 0 || colliders[j].pad >= 0) return collide_pads(i, j, 0.001 * size + motion);
     ContactPoint points[most_points];
     const int count = can_touch(a.kind, b.kind) ? collide(a, poses_[i], b, poses_[j], margin, points) : 0;
