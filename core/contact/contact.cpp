@@ -273,6 +273,12 @@ void FrictionSolver::sweep() {
 double FrictionSolver::compute_residual() {
     update_velocities();
     double worst = 0;
+    worst_ = -1;
+    auto note = [&](double off, int i) {
+        if (off <= worst) return;
+        worst = off;
+        worst_ = i;
+    };
     for (int i = 0; i < contacts_; ++i) {
         const double rho = blocks_[i].rho, mu = friction[i];
         if (blocks_[i].normal == 0) continue;
@@ -292,10 +298,10 @@ double FrictionSolver::compute_residual() {
             const double b = p[rows[r]] - shrink * (p[rows[r]] - rho * v_[rows[r]]);
             off += b * b;
         }
-        worst = std::max(worst, std::sqrt(off) / rho);
+        note(std::sqrt(off) / rho, i);
     }
     for (int i = first_limit_; i < n_; ++i)
-        if (limit_rho_[i] > 0) worst = std::max(worst, std::abs(p[i] - std::max(0.0, p[i] - limit_rho_[i] * v_[i])) / limit_rho_[i]);
+        if (limit_rho_[i] > 0) note(std::abs(p[i] - std::max(0.0, p[i] - limit_rho_[i] * v_[i])) / limit_rho_[i], contacts_ + i - first_limit_);
     return worst / scale_;
 }
 

@@ -52,6 +52,8 @@ class FrictionSolver {
     // Largest |p - P(p - rho v)| / rho over all rows, m/s, relative to the largest free speed or 1 m/s. P projects onto the
     // cone; rho is the inverse of the row's own diagonal block of W.
     double residual() const { return residual_; }
+    double speed_error() const { return residual_ * scale_; }  // the same in m/s
+    int worst() const { return worst_; }  // the contact or, beyond their number, the limit that it belongs to; -1: none
 
    private:
     using Vector = Eigen::VectorXd;

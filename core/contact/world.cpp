@@ -72,7 +72,8 @@ void World::collide_pair(int i, int j, double horizon) {
     const double motion = horizon * (speed_[i] + speed_[j]), margin = 0.002 * size + motion;
     if (colliders[i].pad >= 0 || colliders[j].pad >= 0) return collide_pads(i, j, 0.001 * size + motion);
     ContactPoint points[most_points];
-    const int count = can_touch(a.kind, b.kind) ? collide(a, poses_[i], b, poses_[j], margin, points) : 0;
+    Vec3& apart = apart_.try_emplace({i, j}, Vec3::Zero()).first->second;
+    const int count = can_touch(a.kind, b.kind) ? collide(a, poses_[i], b, poses_[j], margin, points, &apart) : 0;
     for (int k = 0; k < count; ++k) {
         const Vec3 local = poses_[i].R.transpose() * (points[k].point - poses_[i].p);
         contacts_.push_back({i, j, points[k], Vec3::Zero(), Vec3::Zero(), local, {}});
@@ -150,6 +151,15 @@ void World::warm_start_limits() {
             while (kept != limit_impulses.end() && of(*kept) < key) ++kept;
             if (kept != limit_impulses.end() && of(*kept) == key) solver_.p[rows_[k].first_limit + l] = kept->impulse;
         }
+}
+
+int World::participant_of_limit(int limit) const {
+    for (std::size_t k = 0; k < participants.size(); ++k) {
+        const int own = static_cast<int>(rows_[k].limits.size());
+        if (limit < own) return static_cast<int>(k);
+        limit -= own;
+    }
+    return -1;
 }
 
 void World::keep_limit_impulses() {
@@ -267,8 +277,8 @@ void World::add_gaps() {
     find_bounces();
     for (std::size_t c = 0; c < contacts_.size(); ++c) {
         const Contact& contact = contacts_[c];
-        const Collider &a = colliders[contact.first].collider, &b = colliders[contact.second].collider;
-        solver_.friction[c] = std::max(a.condim, b.condim) > 1 ? std::max(a.friction, b.friction) : 0.0;
+        const ContactLaw law = law_of(contact);
+        solver_.friction[c] = law.condim > 1 ? law.friction : 0.0;
         const bool yields = compliance > 0 || contact.soft();
         solver_.b[3 * c] += std::max(contact.at.gap / h, yields ? contact.at.gap / h : -correction);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 
 #include "contact/contact_shapes.hpp"
@@ -53,6 +54,7 @@ class World {
     const std::vector<Contact>& contacts() const { return contacts_; }
     const FrictionSolver& solver() const { return solver_; }
     int failed_participant() const { return failed_participant_; }  // whose step had no solution; -1: none
+    int participant_of_limit(int limit) const;  // by its number in the contact problem
     double energy() const;
     Pose pose(int collider) const;
     // The contacts and the impulses of limits of the last step, from which the next step starts: part of the state.
@@ -79,6 +81,7 @@ class World {
     void keep_limit_impulses();
     void regularise();
     bool regularised_too_much() const;
+    ContactLaw law_of(const Contact& c) const { return contact_law(colliders[c.first].collider, colliders[c.second].collider); }
     // world_friction.cpp
     void find_moments();
     Mat3 moment_axes(int moment) const;  // normal and tangents of its contact, times lengths
@@ -105,6 +108,7 @@ class World {
     std::vector<int> bounded_;          // colliders of finite size, sorted along x
     std::vector<int> unbounded_;        // planes and height fields
     std::vector<std::pair<int, int>> candidate_pairs_;
+    std::map<std::pair<int, int>, Vec3> apart_;  // directions that separated pairs before
     struct ParticipantRows {  // the rows of the contact problem that act on one participant
         std::vector<Touch> touches;
         std::vector<int> contacts;  // of each touch: its contact or, beyond their number, its moments

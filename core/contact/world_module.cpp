@@ -29,7 +29,7 @@ NumpyArray array_of(const Values& values) {
 
 // friction: sliding, torsional, rolling
 Collider make_collider(int kind, const Doubles& size, const Doubles& local, const Doubles& friction, int condim, double restitution,
-                       const Doubles& points, int rows, const Doubles& faces) {
+                       int priority, const Doubles& points, int rows, const Doubles& faces) {
     expect(local, 16);
     expect(friction, 3);
     Collider result;
@@ -41,6 +41,7 @@ Collider make_collider(int kind, const Doubles& size, const Doubles& local, cons
     result.rolling = friction.data()[2];
     result.condim = condim;
     result.restitution = restitution;
+    result.priority = priority;
     if (result.kind == Collider::height_field) {
         HeightField& field = result.field;
         field.rows = rows;
@@ -158,6 +159,25 @@ std::vector<World::Contact> contacts_of(const Bytes& bytes) {
 class WorldCore {
    public:
     World world;
+    struct Miss {  // the step with the largest residual of those that the solver left above what it takes as sufficient
+        double residual = 0, speed = 0, time = 0;
+        int first = -1, second = -1;  // colliders of the contact; of a limit -1 and the participant
+    };
+    Miss worst;
+
+    void note_residual() {
+        const FrictionSolver& solver = world.solver();
+        if (solver.residual() <= std::max(FrictionSolver::sufficient, worst.residual)) return;
+        worst = {solver.residual(), solver.speed_error(), world.time, -1, -1};
+        const auto& contacts = world.contacts();
+        const int at = solver.worst();
+        if (at < static_cast<int>(contacts.size())) {
+            worst.first = contacts[at].first;
+            worst.second = contacts[at].second;
+        } else {
+            worst.second = world.participant_of_limit(at - static_cast<int>(contacts.size()));
+        }
+    }
 
     int add_participant(Participant* participant) {
         world.participants.push_back(participant);
@@ -208,6 +228,7 @@ class WorldCore {
         for (int k = 0; k < n; ++k) {
             const World::Outcome outcome = world.step();
             if (outcome != World::done) return {k, outcome};
+            note_residual();
         }
         return {n, World::done};
     }
@@ -311,6 +332,9 @@ void bind_world(nb::module_& module) {
         .def("detect", [](WorldCore& c) { c.world.detect(0); })
         .def("contacts", [](const WorldCore& c) { return contact_records(c.world.contacts()); })
         .def_prop_ro("residual", [](const WorldCore& c) { return c.world.solver().residual(); })
+        // of the worst step so far whose residual is larger than sufficient: speed, m/s (0: none), time, colliders of the contact; of a limit
+        // -1 and the participant
+        .def_prop_ro("worst_residual", [](const WorldCore& c) { return std::make_tuple(c.worst.speed, c.worst.time, c.worst.first, c.worst.second); })
         .def_prop_ro("solver_steps", [](const WorldCore& c) { return c.world.solver().steps(); })
         // impulses (4 n,) of limits: participant, row, sign, impulse
         .def_prop_rw("limit_impulses",
@@ -337,8 +361,8 @@ void bind_world(nb::module_& module) {
 
     nb::class_<Collider>(module, "Collider")
         .def("__init__", [](Collider* self, int kind, const Doubles& size, const Doubles& local, const Doubles& friction, int condim,
-                            double restitution, const Doubles& points, int rows, const Doubles& faces) {
-            new (self) Collider(make_collider(kind, size, local, friction, condim, restitution, points, rows, faces));
+                            double restitution, int priority, const Doubles& points, int rows, const Doubles& faces) {
+            new (self) Collider(make_collider(kind, size, local, friction, condim, restitution, priority, points, rows, faces));
         });
     module.def("collide", [](const Collider& a, const Collider& b, double margin) {
         if (!can_touch(a.kind, b.kind)) throw std::invalid_argument("shapes of these kinds cannot touch each other");

@@ -16,7 +16,7 @@ from supple.contact.colliders import CONTACT, Collider, Records, collider
 from supple.contact.pads import Pad, Touch
 from supple.engine.assembly import one_or_more_targets
 from supple.engine.dynamics import STEPS_AT_ONCE, check_count, positive_seconds
-from supple.errors import ConvergenceError, MechanismError, RangeWarning, StartWarning, listed
+from supple.errors import ConvergenceError, MechanismError, RangeWarning, StartWarning, listed, user_level
 from supple.mechanism import WORLD, Body, Mechanism, Mesh, Poses, Shape
 from supple.mechanism.mechanism import STANDARD_GRAVITY
 from supple.mechanism.moving import Contact, Energy, Participant, can_join_world
@@ -113,6 +113,7 @@ class World:
         """Recordings and logs of this world."""
         self._checked_colliders = 0
         """The first so many colliders do not overlap at the start."""
+        self._warned_of_residual = False
         self._initial_state: WorldState | None = None
         self._whole: tuple[tuple[int, int], Mechanism] | None = None
         """Numbers of participants and of ground shapes, and the mechanism made of them."""
@@ -461,6 +462,7 @@ class World:
             while done < n and not outcome:
                 count, outcome = self._core.step(min(1 if limiting else STEPS_AT_ONCE, n - done))
                 done += count
+                self._warn_of_residual()
                 for each in limiting:
                     each.limit_forces()
         finally:
@@ -475,6 +477,22 @@ class World:
                 3: "more than 1,000 points touch at once; use simpler or fewer shapes",
             }[outcome]
             raise ConvergenceError(f"the step from t = {self.time:.6g} s failed: {text}", time=self.time)
+
+    def _warn_of_residual(self) -> None:
+        """Warns once of contact impulses that do not obey the contact law."""
+        speed, time, first, second = self._core.worst_residual
+        if self._warned_of_residual or not speed:
+            return
+        self._warned_of_residual = True
+        if first >= 0:
+            where = f"between '{self._owners[first]}' and '{self._owners[second]}'"
+        else:
+            where = f"at a joint limit of '{self._participants[second]}'"
+        text = (
+            f"the contact solver reached its largest number of steps at t = {time:.6g} s: velocities {where} are wrong by "
+            f"{speed:.2g} m/s; `world.residual` has the error of each step; a smaller dt makes it smaller"
+        )
+        warnings.warn(text, RangeWarning, stacklevel=user_level())
 
     def _check_overlap(self) -> None:
         """Raises `MechanismError` if a new collider overlaps another one by more than `OVERLAP`; a plane may be
