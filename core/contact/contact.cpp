@@ -13,7 +13,6 @@ namespace supple {
 namespace {
 constexpr int first_newton = 4, later_newton = 12;  // steps of Newton's method from the impulses of the previous step, and later
 constexpr int convex_steps = 12, sweeps = 3;        // per round
-constexpr int first_rounds = 2;                     // that aim at the full tolerance
 }  // namespace
 
 // Duff et al., Building an orthonormal basis, revisited (2017): no square root, no branch.
@@ -488,12 +487,13 @@ void FrictionSolver::solve(bool symmetric) {
     least_ = residual_ = compute_residual();
     best_ = p;
     // Newton from the previous step's impulses converges at once unless contacts change between sliding and sticking
-    for (int round = 0; least_ > (round < first_rounds ? tolerance : sufficient) && steps_ < most_steps; ++round) {
+    for (int round = 0; least_ > tolerance && steps_ < most_steps; ++round) {
         start_ = p;
         newton(round % 2 ? 3.0 : 1.0, round ? later_newton : first_newton);
-        if (least_ <= tolerance) break;
+        if (least_ <= (round ? sufficient : tolerance)) break;
         p = start_;
         convex_round(convex_steps);
+        if (residual_ <= sufficient) continue;
         update_velocities();
         for (int k = 0; k < sweeps; ++k) sweep();
         residual_ = compute_residual();

@@ -29,7 +29,7 @@ struct MomentBlock {
 // limits (one row each) of one step.
 class FrictionSolver {
    public:
-    // Of the residual, relative to the largest free speed or 1 m/s: where the solver stops, and where it stops after the first rounds.
+    // Of the residual, relative to the largest free speed or 1 m/s: where the solver stops, and where it stops after the first round.
     static constexpr double tolerance = 5e-10, sufficient = 1e-6;
     static constexpr int most_steps = 100;  // linear systems solved in one time step; the best impulses found are then taken
 

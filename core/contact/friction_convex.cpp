@@ -12,7 +12,7 @@
 namespace supple {
 
 namespace {
-constexpr double regularisation = 0.1;  // R, relative to the largest response of the contact's own block
+constexpr double regularisation = 0.05;  // R, relative to the largest response of the contact's own block
 constexpr int most_inner = 6;            // Newton steps on one convex problem
 }  // namespace
 
@@ -153,7 +153,7 @@ void FrictionSolver::convex_round(int most) {
         now = target;
         residual_ = compute_residual();
         keep_best();
-        if (least_ <= tolerance) return;
+        if (residual_ <= 0.1 * sufficient) return;
     }
 }
 
