@@ -170,6 +170,7 @@ void FrictionSolver::resize(int contacts, int moments, int limits) {
     blocks_.resize(contacts);
     moment_blocks_.resize(moments);
     steps_ = 0;
+    most_steps_ = std::clamp(static_cast<int>(1300 / (2 + 4e-4 * n_ * n_)), 60, 500);
 }
 
 // The full engine's tangent has gyroscopic terms that are not symmetric; the solver takes the symmetric part.
@@ -267,6 +268,7 @@ void FrictionSolver::sweep() {
         v.noalias() += change * all.col(i);
         p[i] = fresh;
     }
+    ++steps_;
 }
 
 double FrictionSolver::compute_residual() {
@@ -467,7 +469,7 @@ void FrictionSolver::keep_best() {
 
 void FrictionSolver::newton(double rho_factor, int most) {
     const double before = std::max(residual_, 1e-6);
-    for (int k = 0; k < most && residual_ > tolerance && residual_ <= 1e4 * before && steps_ < most_steps; ++k) {
+    for (int k = 0; k < most && residual_ > tolerance && residual_ <= 1e4 * before && steps_ < most_steps_; ++k) {
         ++steps_;
         if (!newton_step(rho_factor)) return;
         keep_best();
@@ -487,7 +489,7 @@ void FrictionSolver::solve(bool symmetric) {
     least_ = residual_ = compute_residual();
     best_ = p;
     // Newton from the previous step's impulses converges at once unless contacts change between sliding and sticking
-    for (int round = 0; least_ > tolerance && steps_ < most_steps; ++round) {
+    for (int round = 0; least_ > tolerance && steps_ < most_steps_; ++round) {
         start_ = p;
         newton(round % 2 ? 3.0 : 1.0, round ? later_newton : first_newton);
         if (least_ <= (round ? sufficient : tolerance)) break;
@@ -495,7 +497,7 @@ void FrictionSolver::solve(bool symmetric) {
         convex_round(convex_steps);
         if (residual_ <= sufficient) continue;
         update_velocities();
-        for (int k = 0; k < sweeps; ++k) sweep();
+        for (int k = 0; k < sweeps + 2 * round; ++k) sweep();
         residual_ = compute_residual();
         keep_best();
     }

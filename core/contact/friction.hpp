@@ -31,11 +31,10 @@ class FrictionSolver {
    public:
     // Of the residual, relative to the largest free speed or 1 m/s: where the solver stops, and where it stops after the first round.
     static constexpr double tolerance = 5e-10, sufficient = 1e-6;
-    static constexpr int most_steps = 100;  // linear systems solved in one time step; the best impulses found are then taken
 
     void resize(int contacts, int moments, int limits);  // zeroes everything
     int rows() const { return n_; }
-    int steps() const { return steps_; }  // linear systems solved since `resize`
+    int steps() const { return steps_; }  // linear systems solved and sweeps since `resize`
     int moment_row(int moment) const { return 3 * (contacts_ + moment); }
     double& W(int i, int j) { return W_[static_cast<std::size_t>(j) * n_ + i]; }
     double W(int i, int j) const { return W_[static_cast<std::size_t>(j) * n_ + i]; }
@@ -75,6 +74,7 @@ class FrictionSolver {
     int rows_of(int contact, int* rows) const;
 
     int contacts_ = 0, moments_ = 0, limits_ = 0, n_ = 0, first_limit_ = 0, steps_ = 0;
+    int most_steps_ = 0;  // for about a millisecond; the best impulses found are then taken
     double residual_ = 0, scale_ = 1, least_ = 0;
     int worst_ = -1;  // contact or, beyond their number, limit with the largest residual
     Numbers W_, v_, limit_rho_, start_, best_;

@@ -115,7 +115,7 @@ void FrictionSolver::convex_round(int most) {
     Eigen::Map<Vector> now(p.data(), n_);
     Vector u(n_), target(n_), change(n_), turned(n_), trial(n_);
     disc_.resize(contacts_);
-    for (const int end = std::min(steps_ + most, most_steps); steps_ < end;) {
+    for (const int end = std::min(steps_ + most, most_steps_); steps_ < end;) {
         centre_ = now;
         for (int i = 0; i < contacts_; ++i) disc_[i] = friction[i] * std::max(0.0, p[3 * i]);
         u.noalias() = all * now;
