@@ -254,6 +254,16 @@ void bind_testing(nb::module_ module) {
         solver.solve();
         return std::make_pair(array_of(solver.p), solver.residual());
     });
+    // impulses (n,) of one contact with moments: W (n, n), b (n,), the normal first
+    module.def("solve_moments", [](const Doubles& W, const Doubles& b, double friction) {
+        MomentBlock block;
+        expect(W, b.size() * b.size());
+        block.W = matrix(W, b.size());
+        block.prepare();
+        const MomentBlock::Few<6> p = block.solve(vector(b), friction);
+        return array_of(std::vector<double>(p.data(), p.data() + p.size()));
+    });
+    module.def("farthest", [](const Collider& mesh, const Doubles& direction) { return mesh.farthest(Vec3(direction.data())); });
     // the contact problem of the last step: W (n, n), b (n,), friction (contacts,) and the impulses (n,)
     module.def("friction_problem", [](const WorldCore& c) {
         const FrictionSolver& solver = c.world.solver();
