@@ -497,7 +497,7 @@ void FrictionSolver::solve(bool symmetric) {
         convex_round(convex_steps);
         if (residual_ <= sufficient) continue;
         update_velocities();
-        for (int k = 0; k < sweeps + 2 * round; ++k) sweep();
+        for (int k = 0; k < sweeps + 2 * round && steps_ < most_steps_; ++k) sweep();
         residual_ = compute_residual();
         keep_best();
     }

@@ -159,16 +159,17 @@ std::vector<World::Contact> contacts_of(const Bytes& bytes) {
 class WorldCore {
    public:
     World world;
-    struct Miss {  // the step with the largest residual of those that the solver left above what it takes as sufficient
-        double residual = 0, speed = 0, time = 0;
+    struct Miss {  // the step with the largest residual above `visible`
+        double speed = 0, time = 0;
         int first = -1, second = -1;  // colliders of the contact; of a limit -1 and the participant
     };
     Miss worst;
 
     void note_residual() {
         const FrictionSolver& solver = world.solver();
-        if (solver.residual() <= std::max(FrictionSolver::sufficient, worst.residual)) return;
-        worst = {solver.residual(), solver.speed_error(), world.time, -1, -1};
+        constexpr double visible = 1e-4;  // m/s: bodies that creep at this speed move by a tenth of a millimetre a second
+        if (solver.speed_error() <= std::max(visible, worst.speed)) return;
+        worst = {solver.speed_error(), world.time, -1, -1};
         const auto& contacts = world.contacts();
         const int at = solver.worst();
         if (at < static_cast<int>(contacts.size())) {
@@ -342,7 +343,7 @@ void bind_world(nb::module_& module) {
         .def("detect", [](WorldCore& c) { c.world.detect(0); })
         .def("contacts", [](const WorldCore& c) { return contact_records(c.world.contacts()); })
         .def_prop_ro("residual", [](const WorldCore& c) { return c.world.solver().residual(); })
-        // of the worst step so far whose residual is larger than sufficient: speed, m/s (0: none), time, colliders of the contact; of a limit
+        // of the worst step so far with a visible residual: speed, m/s (0: none), time, colliders of the contact; of a limit
         // -1 and the participant
         .def_prop_ro("worst_residual", [](const WorldCore& c) { return std::make_tuple(c.worst.speed, c.worst.time, c.worst.first, c.worst.second); })
         .def_prop_ro("solver_steps", [](const WorldCore& c) { return c.world.solver().steps(); })

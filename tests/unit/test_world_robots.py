@@ -60,7 +60,7 @@ def test_the_work_of_every_step_is_bounded(robot, limp, robots):
     world = robot_world(robots / robot / "scene.xml", limp)
     for _ in range(400):
         world.step()
-        assert world._core.solver_steps <= 530
+        assert world._core.solver_steps <= 500
         assert world.residual < 2e-3
 
 
@@ -138,7 +138,7 @@ def test_a_large_residual_is_warned_of_once():
         for _ in range(60):
             world.step()
             worst = max(worst, world.residual)
-    assert worst > 1e-6
+    assert worst > 1e-4
     texts = [str(w.message) for w in caught if issubclass(w.category, supple.RangeWarning)]
     assert len(texts) == 1
     assert "m/s" in texts[0] and "between 'box_" in texts[0]
