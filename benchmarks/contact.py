@@ -5,9 +5,9 @@ run the same seconds of motion several times.
 MuJoCo steps the full mechanism with its defaults (Newton's method; the faster of its two cones counts) and the
 integrator `implicitfast`. supple steps the reduced model, and the full engine for comparison.
 
-Robots of MuJoCo Menagerie, in `shared/robots` beside the project, stand (with the controls of their keyframe) and lie limp
-(without actuators) on the floor of their scene: the full engine with self-contact and steps of 2 ms beside MuJoCo without dry friction
-of joints, which supple does not have. Without that folder this part is left out.
+Robots of MuJoCo Menagerie, in `shared/robots` beside the project, stand (with the controls of their keyframe) and lie
+limp (without actuators) on the floor of their scene: the full engine with self-contact and steps of 2 ms beside MuJoCo
+without dry friction of joints, which supple does not have. Without that folder this part is left out.
 """
 
 from __future__ import annotations

@@ -145,36 +145,43 @@ int mesh_on_plane(const Collider& s, const Pose& A, const Vec3& n, const Vec3& a
     auto height = [&](int i) { return n.dot(A.act(s.vertices[i]) - at); };
     const int lowest = s.farthest(-(A.R.transpose() * n));
     if (!(height(lowest) <= margin)) return 0;
-    std::vector<int> low{lowest};
-    std::vector<char> seen(s.vertices.size(), 0);
-    seen[lowest] = 1;
-    for (std::size_t k = 0; k < low.size(); ++k)
-        for (int i : s.neighbours(low[k]))
-            if (!seen[i] && height(i) <= margin) {
-                seen[i] = 1;
-                low.push_back(i);
-            }
-    std::sort(low.begin(), low.end());
     const Vec3 e = (std::abs(n[0]) < 0.9 ? n.cross(Vec3::UnitX()) : n.cross(Vec3::UnitY())).normalized();
     const Vec3 f = n.cross(e);
+    struct Low {
+        int corner;
+        double height, x, y;
+    };
+    std::vector<Low> low;
+    std::vector<char> seen(s.vertices.size(), 0);
+    auto visit = [&](int i) {
+        if (seen[i]) return;
+        seen[i] = 1;
+        const Vec3 x = A.act(s.vertices[i]) - at;
+        const double height = n.dot(x);
+        if (height <= margin) low.push_back({i, height, e.dot(x), f.dot(x)});
+    };
+    visit(lowest);
+    for (std::size_t k = 0; k < low.size(); ++k)
+        for (int i : s.neighbours(low[k].corner)) visit(i);
+    std::sort(low.begin(), low.end(), [](const Low& a, const Low& b) { return a.corner < b.corner; });
+    constexpr double half = 0.70710678118654752;
+    constexpr double directions[8][2] = {{1, 0}, {half, half}, {0, 1}, {-half, half}, {-1, 0}, {-half, -half}, {0, -1}, {half, -half}};
     int chosen[9], count = 0;
     for (int k = -1; k < 8; ++k) {
-        const Vec3 d = std::cos(k * M_PI / 4) * e + std::sin(k * M_PI / 4) * f;
         int best = -1;
         double value = INFINITY;
-        for (int i : low) {
-            const double score = k < 0 ? height(i) : -d.dot(A.act(s.vertices[i]));
+        for (std::size_t i = 0; i < low.size(); ++i) {
+            const double score = k < 0 ? low[i].height : -(directions[k][0] * low[i].x + directions[k][1] * low[i].y);
             if (score < value) {
                 value = score;
-                best = i;
+                best = static_cast<int>(i);
             }
         }
         if (best >= 0 && std::find(chosen, chosen + count, best) == chosen + count) chosen[count++] = best;
     }
     for (int i = 0; i < count; ++i) {
-        const Vec3 x = A.act(s.vertices[chosen[i]]);
-        const double gap = n.dot(x - at);
-        points.add(x - 0.5 * gap * n, n, gap);
+        const Low& each = low[chosen[i]];
+        points.add(A.act(s.vertices[each.corner]) - 0.5 * each.height * n, n, each.height);
     }
     return points.count;
 }

@@ -48,8 +48,8 @@ class WorldState:
     contacts: Records
     """(n,) contacts of the last step; the solver starts from their impulses."""
     limit_impulses: Array
-    """(4 n,) impulses of joint limits in the last step, from which the solver starts, too: index of the participant, row
-    of the limit, sign of the allowed direction, impulse."""
+    """(4 n,) impulses of joint limits in the last step, from which the solver starts, too: index of the participant,
+    row of the limit, sign of the allowed direction, impulse."""
     objects: dict[str, Array]
     """(18,) state of each object: position, rotation, linear and angular momentum."""
     mechanisms: dict[str, Any]
@@ -436,7 +436,8 @@ class World:
 
     def step(self, n: int = 1) -> None:
         """Advances by n time steps. Raises `ConvergenceError` if a step has no solution; the world is then in the state
-        before that step. Warns once, with `RangeWarning`, of contact velocities that are wrong by more than 1e-4 m/s."""
+        before that step. Warns once, with `RangeWarning`, of contact velocities that are wrong by more than 1e-4
+        m/s."""
         check_count(n)
         observers = [*self.observers, *(each for sim in self._mechanisms.values() for each in sim.observers)]
         if observers:
@@ -489,8 +490,8 @@ class World:
         else:
             where = f"at a joint limit of '{self._participants[second]}'"
         text = (
-            f"the contact solver reached its largest number of steps at t = {time:.6g} s: velocities {where} are wrong by "
-            f"{speed:.2g} m/s; `world.residual` has the error of each step; a smaller dt makes it smaller"
+            f"the contact solver reached its largest number of steps at t = {time:.6g} s: velocities {where} are "
+            f"wrong by {speed:.2g} m/s; `world.residual` has the error of each step; a smaller dt makes it smaller"
         )
         warnings.warn(text, RangeWarning, stacklevel=user_level())
 
@@ -610,10 +611,10 @@ class World:
     @property
     def residual(self) -> float:
         """Residual of the contact law in the last step, m/s (relative to the largest speed if that exceeds 1 m/s): the
-        largest |p - P(p - rho v)| / rho over all contacts and limits, where P projects onto the friction cone and rho is
-        one over the largest diagonal entry of the contact's own block of W. The solver stops below 5e-10; where Newton's
-        method does not converge it stops below 1e-6, or after about a millisecond of work with the best impulses found.
-        `step` warns once of a residual above 1e-4 m/s."""
+        largest |p - P(p - rho v)| / rho over all contacts and limits, where P projects onto the friction cone and rho
+        is one over the largest diagonal entry of the contact's own block of W. The solver stops below 5e-10; where
+        Newton's method does not converge it stops below 1e-6, or after a bounded number of steps with the best impulses
+        found. `step` warns once of a residual above 1e-4 m/s."""
         return float(self._core.residual)
 
     @property
