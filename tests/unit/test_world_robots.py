@@ -35,8 +35,8 @@ def robot_world(path: Path, limp: bool = False) -> supple.World:
 
 @pytest.mark.filterwarnings("ignore::supple.RangeWarning")
 def test_a_robot_on_its_limits_needs_few_steps_of_the_solver(robots):
-    """go2's keyframe drives its knees onto their limits. Without the limits' impulses of the step before it needs dozens
-    of steps of the solver in almost every time step."""
+    """go2's keyframe drives its knees onto their limits. Without the limits' impulses of the step before it needs many
+    steps of the solver in almost every time step."""
     world = robot_world(robots / "unitree_go2" / "scene.xml")
     world.step(200)
     warm, cold = [], []
@@ -163,7 +163,7 @@ def test_a_tumbling_box_does_not_sink_in():
 @pytest.mark.filterwarnings("ignore::supple.RangeWarning", "ignore::supple.ImportWarning")
 @pytest.mark.parametrize(("robot", "seed"), [("unitree_h1", 1), ("agility_cassie", 2)])
 def test_a_step_that_does_not_converge_is_divided(robot, seed, robots):
-    """Limp robots are pushed while they fall and land, with long steps: limits, light links and contact change together."""
+    """Limp robots are pushed while they fall and land, with long steps: limits, light links, contact change together."""
     mech = supple.load(robots / robot / "scene.xml", keyframe="home")
     rng, q = np.random.default_rng(seed), mech.reference.copy()
     q[2] += 0.3 + 0.3 * seed
