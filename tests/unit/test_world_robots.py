@@ -163,7 +163,7 @@ def test_a_tumbling_box_does_not_sink_in():
 @pytest.mark.filterwarnings("ignore::supple.RangeWarning", "ignore::supple.ImportWarning")
 @pytest.mark.parametrize(("robot", "seed"), [("unitree_h1", 1), ("agility_cassie", 2)])
 def test_a_step_that_does_not_converge_is_divided(robot, seed, robots):
-    """Limp robots are pushed while they fall and land, with long steps: limits, light links, contact change together."""
+    """Limp robots are pushed while they fall and land, with long steps: limits, light links, contact change at once."""
     mech = supple.load(robots / robot / "scene.xml", keyframe="home")
     rng, q = np.random.default_rng(seed), mech.reference.copy()
     q[2] += 0.3 + 0.3 * seed
