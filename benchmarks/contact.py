@@ -4,6 +4,10 @@ run the same seconds of motion several times.
 
 MuJoCo steps the full mechanism with its defaults (Newton's method; the faster of its two cones counts) and the
 integrator `implicitfast`. supple steps the reduced model, and the full engine for comparison.
+
+Robots of MuJoCo Menagerie, in `shared/robots` beside the project, stand (with the controls of their keyframe) and lie
+limp (without actuators) on the floor of their scene: the full engine with self-contact and steps of 2 ms beside MuJoCo
+without dry friction of joints, which supple does not have. Without that folder this part is left out.
 """
 
 from __future__ import annotations
@@ -24,6 +28,16 @@ from _report import Report, parse_args
 from supple.world.objects import moments
 from supple.world.scenes import Scene
 from supple.world.scenes.hand import BLOCK, robot
+
+ROBOTS = {
+    "go2": "unitree_go2/scene.xml",
+    "h1": "unitree_h1/scene.xml",
+    "t1": "booster_t1/scene.xml",
+    "barkour": "google_barkour_vb/scene.xml",
+}
+SHARED = Path(__file__).parents[2] / "shared/robots"
+ROBOT_DT, LIFT = 2e-3, 0.02
+"""s; m: how much the robots are raised: the keyframe of go2 has its feet 18 mm below the floor."""
 
 WARM_UP, BATCH, EVERY = 700, 100, 10
 """Steps before timing starts, steps that are timed together, steps between two calls of the controller."""
@@ -195,14 +209,88 @@ def progress_line(name: str) -> Callable[[float], None]:
     return show
 
 
+class StockRobot:
+    """A robot above the floor of its scene, in supple and in MuJoCo."""
+
+    def __init__(self, path: Path, limp: bool) -> None:
+        import mujoco
+
+        self.model = mujoco.MjModel.from_xml_path(str(path))
+        self.model.opt.timestep = ROBOT_DT
+        self.model.dof_frictionloss[:] = 0
+        if limp:
+            self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_ACTUATION
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", supple.ImportWarning)
+            mech = supple.load(path, keyframe="home")
+        q = mech.reference.copy()
+        q[2] += LIFT
+        sim = supple.Simulation(mech, ROBOT_DT, q=q)
+        self.world = supple.World(dt=ROBOT_DT)
+        self.world.add(sim, "robot", self_contact=True)
+        control = self.model.key("home").ctrl
+        for actuator in mech.actuators:
+            sim.set_control(actuator.name, None if limp else float(control[self.model.actuator(actuator.name).id]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", supple.RangeWarning)
+            self.world.step()  # which checks for overlaps
+        self.start = self.world.save()
+
+    def peer(self, cone: int) -> Callable[[], None]:
+        """A step of MuJoCo from the same start."""
+        import mujoco
+
+        model, data = copy(self.model), mujoco.MjData(self.model)
+        model.opt.cone = cone
+        mujoco.mj_resetDataKeyframe(model, data, model.key("home").id)
+        data.qpos[2] += LIFT
+        mujoco.mj_step(model, data)
+        return lambda: mujoco.mj_step(model, data)
+
+
+def time_robots(report: Report, steps: int, repeat: int) -> None:
+    """Time of every single step; the best of several runs of the same motion."""
+    for name, file in ROBOTS.items():
+        for limp in (False, True):
+            robot = StockRobot(SHARED / file, limp)
+            took = np.full((3, steps), np.inf)
+            residual = 0.0
+            for _ in range(repeat):
+                robot.world.restore(robot.start)
+                runs = [robot.world.step, robot.peer(0), robot.peer(1)]
+                for k in range(steps):
+                    for i, run in enumerate(runs):
+                        start = process_time()
+                        run()
+                        took[i, k] = min(took[i, k], process_time() - start)
+                    residual = max(residual, robot.world.residual)
+            peer = took[1:][took[1:].mean(axis=1).argmin()]
+            what = f"{name}, {'limp' if limp else 'standing'}"
+            for method, each in (("full engine", took[0]), ("MuJoCo", peer)):
+                us = 1e6 * each
+                report.row(robot=what, method=method, us_mean=us.mean(), us_median=np.median(us),
+                           us_p99=np.percentile(us, 99), us_max=us.max(),
+                           residual=residual if method == "full engine" else None)  # fmt: skip
+            report.target(f"{what}: longest step, ms", 1e3 * took[0].max(), at_most=2.0)
+            report.target(f"{what}: full engine / MuJoCo, mean", took[0].mean() / peer.mean(), at_most=3.0)
+
+
 def main() -> None:
-    args = parse_args(__doc__, steps=1_000_000)
+    args = parse_args(__doc__, parts=("scenes", "robots"), steps=1_000_000)
     report = Report("contact at 1 kHz", args)
     if args.long:
         random_forces(report, args.long)
         report.finish()
         return
-    batches, repeat = (10, 3) if args.quick else (20, 7)
+    if "scenes" in args.only:
+        time_scenes(report, *((10, 3) if args.quick else (20, 7)))
+    if "robots" in args.only and SHARED.is_dir():
+        time_robots(report, *((500, 2) if args.quick else (1000, 3)))
+    report.finish()
+
+
+def time_scenes(report: Report, batches: int, repeat: int) -> None:
+    """The six-legged robot and the hand."""
     scenes = {
         "hexapod, six feet down": (standing, hexapod_in_mujoco),
         "hexapod, walking": (supple.scenes.hexapod, hexapod_in_mujoco),
@@ -218,7 +306,6 @@ def main() -> None:
         report.target(f"{name}: MuJoCo / reduced", peer.best / fast.best, at_least=3.0)
         report.target(f"{name}: full engine / MuJoCo", full.best / peer.best, at_most=1.0)
         report.target(f"{name}: share of real time at 1 kHz, mean", 1e3 * fast.mean, at_most=0.5)
-    report.finish()
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
-#include "contact/contact.hpp"
+#include "contact/friction.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+
+#include <Eigen/Eigenvalues>
 
 #include "spatial/eight.hpp"
 
 namespace supple {
 
 namespace {
-constexpr int newton_rows = 400;  // larger problems use sweeps only
-constexpr int newton_steps = 12;  // per round, at most
+constexpr int first_newton = 4, later_newton = 12;  // steps of Newton's method from the impulses of the previous step, and later
+constexpr int convex_steps = 12, sweeps = 3;        // per round
 }  // namespace
 
 // Duff et al., Building an orthonormal basis, revisited (2017): no square root, no branch.
@@ -100,38 +102,56 @@ Vec3 solve_contact(const Mat3& W, const Mat3& inverse, const Vec3& b, double fri
     return p;
 }
 
-// As solve_contact, for tangential impulses of up to five components. Sliding: v_t = S p_t + c = -a p_t with |p_t| = mu p_n. |p_t| decreases
-// with a and is found by bisection of log a.
-Eigen::VectorXd solve_contact_with_moments(const Eigen::MatrixXd& W, const Eigen::VectorXd& b, double friction) {
+void MomentBlock::prepare() {
+    const Eigen::Index t = W.rows() - 1;
+    const double w = W(0, 0);
+    const Up<5> S = W.bottomRightCorner(t, t) - W.bottomLeftCorner(t, 1) * W.topRightCorner(1, t) / w;
+    const Eigen::SelfAdjointEigenSolver<Up<5>> eigen(S);
+    axes = eigen.eigenvectors();
+    values = eigen.eigenvalues().cwiseMax(1e-13 * eigen.eigenvalues()[t - 1] + 1e-300);
+    coupling = axes.transpose() * W.bottomLeftCorner(t, 1);
+}
+
+// Sliding: with v_n = 0, v_t = S p_t + c = -a p_t and |p_t| = mu p_n. In the eigenvectors of S each component is x_i = -c_i / (s_i + a), and
+// mu p_n / |x| - 1 is almost linear in a: its zero is found by Newton's method within a bracket.
+MomentBlock::Few<6> MomentBlock::solve(const Few<6>& b, double friction) const {
     const Eigen::Index t = b.size() - 1;
-    Eigen::VectorXd p = Eigen::VectorXd::Zero(t + 1);
+    Few<6> p = Few<6>::Zero(t + 1);
     if (b[0] >= 0) return p;
     const double w = W(0, 0);
     p[0] = -b[0] / w;
     if (friction == 0) return p;
-    const Eigen::VectorXd c = b.tail(t) - W.bottomLeftCorner(t, 1) * (b[0] / w);
-    const Eigen::MatrixXd S = W.bottomRightCorner(t, t) - W.bottomLeftCorner(t, 1) * W.topRightCorner(1, t) / w;
-    const double size = S.diagonal().maxCoeff() + 1e-300;
-    auto impulse = [&](double a) {
-        p.tail(t) = -whole::solve_semidefinite(S + a * Eigen::MatrixXd::Identity(t, t), c);
-        p[0] = -(b[0] + W.row(0).tail(t).dot(p.tail(t))) / w;
-        return p.tail(t).norm() - friction * p[0];
+    const Few<5> c = axes.transpose() * b.tail(t) - coupling * (b[0] / w);
+    Few<5> x(t);
+    double normal = 0, length = 0, slope = 0;
+    auto excess = [&](double a) {  // of the normal impulse, relative to what friction needs
+        x = -c.cwiseQuotient((values.array() + a).matrix());
+        length = x.norm();
+        normal = -(b[0] + coupling.dot(x)) / w;
+        const Few<5> change = -x.cwiseQuotient((values.array() + a).matrix());  // dx / da
+        slope = friction * (-coupling.dot(change) / w / length - normal * x.dot(change) / (length * length * length));
+        return friction * normal / length - 1;
     };
-    double low = 1e-13 * size, high = size;
-    if (impulse(low) <= 0) return p;  // it sticks
-    while (impulse(high) > 0 && high < 1e300) {
-        low = high;
-        high *= 4;
+    double low = 0, a = 0, found = excess(0);
+    if (length > friction * normal) {  // it slides
+        double high = values[t - 1];
+        while (excess(high) < 0 && high < 1e300) {
+            low = high;
+            high *= 8;
+        }
+        a = low;
+        found = excess(a);
+        for (int k = 0; k < 100 && std::abs(found) > 1e-14 && high - low > 1e-15 * high; ++k) {
+            a -= found / slope;
+            if (!(a > low && a < high)) a = low > 0 && k % 2 ? std::sqrt(low * high) : 0.5 * (low + high);
+            found = excess(a);
+            (found < 0 ? low : high) = a;
+        }
     }
-    while (high > low * (1 + 1e-14)) {
-        const double middle = std::sqrt(low) * std::sqrt(high);
-        if (!(middle > low && middle < high)) break;
-        (impulse(middle) > 0 ? low : high) = middle;
-    }
-    impulse(high);
-    if (!(p[0] > 0)) return Eigen::VectorXd::Zero(t + 1);
-    const double length = p.tail(t).norm();
-    if (length > friction * p[0]) p.tail(t) *= friction * p[0] / length;
+    if (!(normal > 0)) return Few<6>::Zero(t + 1);
+    p[0] = normal;
+    p.tail(t) = axes * x;
+    if (length > friction * normal) p.tail(t) *= friction * normal / length;
     return p;
 }
 
@@ -148,6 +168,9 @@ void FrictionSolver::resize(int contacts, int moments, int limits) {
     moves_.assign(3 * moments, 1);
     max_response.assign(contacts, 0.0);
     blocks_.resize(contacts);
+    moment_blocks_.resize(moments);
+    steps_ = 0;
+    most_steps_ = std::clamp(static_cast<int>(1300 / (2 + 4e-4 * n_ * n_)), 60, 500);
 }
 
 // The full engine's tangent has gyroscopic terms that are not symmetric; the solver takes the symmetric part.
@@ -176,6 +199,12 @@ void FrictionSolver::prepare_blocks() {
         for (int r = 0; r < 3; ++r) most = std::max(most, W(first + r, first + r));
         for (int r = 0; r < 3; ++r)  // a row is zero without friction about its axis, or if neither side can turn about it
             moves_[3 * moment[i] + r] = W(first + r, first + r) > 1e-10 * most + 1e-14 * max_response[i];
+        MomentBlock& block = moment_blocks_[moment[i]];
+        block.count = rows_of(i, block.rows);
+        block.W.resize(block.count, block.count);
+        for (int r = 0; r < block.count; ++r)
+            for (int c = 0; c < block.count; ++c) block.W(r, c) = W(block.rows[r], block.rows[c]);
+        if (blocks_[i].normal > 0 && block.count > 1) block.prepare();
     }
     double most = 0;
     for (int i = 0; i < n_; ++i) most = std::max(most, W(i, i));
@@ -202,25 +231,6 @@ int FrictionSolver::rows_of(int contact, int* rows) const {
     return count;
 }
 
-void FrictionSolver::sweep_with_moments(int contact) {
-    int rows[6];
-    const int count = rows_of(contact, rows);
-    Eigen::MatrixXd D(count, count);
-    Vector without(count), own(count);
-    for (int r = 0; r < count; ++r) {
-        for (int c = 0; c < count; ++c) D(r, c) = W(rows[r], rows[c]);
-        own[r] = p[rows[r]];
-        without[r] = v_[rows[r]];
-    }
-    without -= D * own;
-    const Vector fresh = solve_contact_with_moments(D, without, friction[contact]);
-    const Eigen::Map<const Eigen::MatrixXd> all(W_.data(), n_, n_);
-    for (int r = 0; r < count; ++r) {
-        Eigen::Map<Vector>(v_.data(), n_).noalias() += (fresh[r] - own[r]) * all.col(rows[r]);
-        p[rows[r]] = fresh[r];
-    }
-}
-
 // One Gauss-Seidel pass: every contact is solved exactly with the impulses of the others fixed. Updates v.
 void FrictionSolver::sweep() {
     Eigen::Map<Vector> v(v_.data(), n_);
@@ -229,7 +239,18 @@ void FrictionSolver::sweep() {
         const Block& block = blocks_[i];
         if (block.normal == 0) continue;
         if (moments_ && moment[i] >= 0) {
-            sweep_with_moments(i);
+            const MomentBlock& moments = moment_blocks_[moment[i]];
+            MomentBlock::Few<6> own(moments.count), without(moments.count);
+            for (int r = 0; r < moments.count; ++r) {
+                own[r] = p[moments.rows[r]];
+                without[r] = v[moments.rows[r]];
+            }
+            without -= moments.W * own;
+            const MomentBlock::Few<6> fresh = moments.solve(without, friction[i]);
+            for (int r = 0; r < moments.count; ++r) {
+                v.noalias() += (fresh[r] - own[r]) * all.col(moments.rows[r]);
+                p[moments.rows[r]] = fresh[r];
+            }
             continue;
         }
         const Mat3 D = all.block<3, 3>(3 * i, 3 * i);
@@ -247,12 +268,17 @@ void FrictionSolver::sweep() {
         v.noalias() += change * all.col(i);
         p[i] = fresh;
     }
-    ++sweeps_;
 }
 
 double FrictionSolver::compute_residual() {
     update_velocities();
     double worst = 0;
+    worst_ = -1;
+    auto note = [&](double off, int i) {
+        if (off <= worst) return;
+        worst = off;
+        worst_ = i;
+    };
     for (int i = 0; i < contacts_; ++i) {
         const double rho = blocks_[i].rho, mu = friction[i];
         if (blocks_[i].normal == 0) continue;
@@ -272,10 +298,10 @@ double FrictionSolver::compute_residual() {
             const double b = p[rows[r]] - shrink * (p[rows[r]] - rho * v_[rows[r]]);
             off += b * b;
         }
-        worst = std::max(worst, std::sqrt(off) / rho);
+        note(std::sqrt(off) / rho, i);
     }
     for (int i = first_limit_; i < n_; ++i)
-        if (limit_rho_[i] > 0) worst = std::max(worst, std::abs(p[i] - std::max(0.0, p[i] - limit_rho_[i] * v_[i])) / limit_rho_[i]);
+        if (limit_rho_[i] > 0) note(std::abs(p[i] - std::max(0.0, p[i] - limit_rho_[i] * v_[i])) / limit_rho_[i], contacts_ + i - first_limit_);
     return worst / scale_;
 }
 
@@ -434,8 +460,22 @@ bool FrictionSolver::solve_newton_system(int m, bool sliding) {
     return true;
 }
 
+void FrictionSolver::keep_best() {
+    if (residual_ >= least_) return;
+    least_ = residual_;
+    best_ = p;
+}
+
+void FrictionSolver::newton(double rho_factor, int most) {
+    const double before = std::max(residual_, 1e-6);
+    for (int k = 0; k < most && residual_ > tolerance && residual_ <= 1e4 * before && steps_ < most_steps_; ++k) {
+        ++steps_;
+        if (!newton_step(rho_factor)) return;
+        keep_best();
+    }
+}
+
 void FrictionSolver::solve(bool symmetric) {
-    sweeps_ = 0;
     residual_ = 0;
     if (!n_) return;
     if (!symmetric) symmetrise();
@@ -445,33 +485,25 @@ void FrictionSolver::solve(bool symmetric) {
         std::fill_n(p.begin() + 3 * i + 1, 2, 0.0);
         if (moments_ && moment[i] >= 0) std::fill_n(p.begin() + moment_row(moment[i]), 3, 0.0);
     }
-    residual_ = compute_residual();
-    double least = residual_;
+    least_ = residual_ = compute_residual();
     best_ = p;
-    auto keep_best = [&] {
-        if (residual_ >= least) return;
-        least = residual_;
-        best_ = p;
-    };
     // Newton from the previous step's impulses converges at once unless contacts change between sliding and sticking
-    for (int batch = 4, round = 0; least > tolerance && sweeps_ < most_sweeps; batch += batch / 2, ++round) {
+    for (int round = 0; least_ > tolerance && steps_ < most_steps_; ++round) {
         start_ = p;
-        if (n_ <= newton_rows) {
-            const double before = std::max(residual_, 1e-6);
-            const int most = round ? newton_steps : 4;
-            for (int k = 0; k < most && residual_ > tolerance && residual_ <= 1e4 * before; ++k) {
-                if (!newton_step(round % 2 ? 3.0 : 1.0)) break;
-                keep_best();
-            }
-            if (least <= tolerance) break;
-            p = start_;  // Newton did not converge: sweep from where it started
-            update_velocities();
-        }
-        for (int k = 0; k < batch; ++k) sweep();
+        newton(round % 2 ? 3.0 : 1.0, round ? later_newton : first_newton);
+        if (least_ <= (round ? sufficient : tolerance)) break;
+        p = start_;
+        convex_round(convex_steps);
+        if (residual_ <= sufficient) continue;
+        update_velocities();
+        // large problems need more sweeps, and these take little of their time
+        const int counted = std::min(sweeps + 2 * round, most_steps_ - steps_), more = n_ * n_ / 2000;
+        for (int k = 0; k < counted + more; ++k) sweep();
+        steps_ += counted;
         residual_ = compute_residual();
         keep_best();
     }
-    if (residual_ > least) {
+    if (residual_ > least_) {
         p = best_;
         residual_ = compute_residual();
     }

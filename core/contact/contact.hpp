@@ -1,4 +1,4 @@
-// Frictional contact: the interface of everything that moves, and the solver for the impulses.
+// Frictional contact: the laws, and the interface of everything that moves.
 //
 // A time step without contact ends with velocities v_free. Contact impulses p change them to v = W p + v_free with
 // W = G^T A^-1 G: G collects the contact directions, and every participant keeps its own A^-1 (FORK-1S, section 6). In a
@@ -97,65 +97,6 @@ class Participant {
 
     virtual double energy() const = 0;     // kinetic and potential, J
 };
-
-// Solves for the impulses of all contacts (three rows each, normal first), of moments (three rows each, about the same axes) and of
-// limits (one row each) of one step.
-class FrictionSolver {
-   public:
-    static constexpr double tolerance = 5e-10;  // on the residual, relative to the largest free speed or 1 m/s
-    static constexpr int most_sweeps = 2000;
-
-    void resize(int contacts, int moments, int limits);  // zeroes everything
-    int rows() const { return n_; }
-    int moment_row(int moment) const { return 3 * (contacts_ + moment); }
-    double& W(int i, int j) { return W_[static_cast<std::size_t>(j) * n_ + i]; }
-    double W(int i, int j) const { return W_[static_cast<std::size_t>(j) * n_ + i]; }
-
-    Numbers b;                     // free velocities plus gap / h
-    std::vector<double> friction;  // per contact
-    std::vector<int> moment;       // per contact: index of its moments, -1: none
-    std::vector<double> max_response;  // per contact: the largest diagonal entry of its participants' responses
-    // Whether neither side can move along the contact's normal, up to rounding.
-    bool blocked(int contact) const { return !(W(3 * contact, 3 * contact) > 1e-14 * max_response[contact]); }
-    Numbers p;                     // impulses: initial guess in, solution out
-
-    void solve(bool symmetric = false);  // symmetric: W is, up to rounding
-    // Largest |p - P(p - rho v)| / rho over all rows, m/s, relative to the largest free speed or 1 m/s. P projects onto the
-    // cone; rho is the inverse of the row's own diagonal block of W.
-    double residual() const { return residual_; }
-
-   private:
-    using Vector = Eigen::VectorXd;
-    void symmetrise();
-    void prepare_blocks();
-    void sweep();
-    double compute_residual();
-    bool newton_step(double rho_factor);
-    bool solve_newton_system(int m, bool sliding);
-    void update_velocities();
-    void sweep_with_moments(int contact);
-    // Rows of a contact that may have an impulse: the normal; with friction also the tangents and the moments about axes about which something
-    // can turn.
-    int rows_of(int contact, int* rows) const;
-
-    int contacts_ = 0, moments_ = 0, limits_ = 0, n_ = 0, first_limit_ = 0, sweeps_ = 0;
-    double residual_ = 0, scale_ = 1;
-    Numbers W_, v_, limit_rho_, start_, best_;
-    struct Block {
-        Mat3 inverse;     // of W's diagonal block, slightly regularised
-        double normal;    // W_nn; zero if the contact is blocked
-        double rho;       // 1 / largest diagonal entry of the block
-    };
-    std::vector<Block> blocks_;
-    std::vector<char> moves_;       // per moment row: whether something can turn about its axis
-    Eigen::MatrixXd jacobian_;
-    Vector right_;
-    std::vector<int> closed_rows_;  // rows of closed contacts and limits
-};
-
-// Impulse that satisfies the contact laws of a single contact with velocity v = W p + b, without or with moments.
-Vec3 solve_contact(const Mat3& W, const Mat3& inverse, const Vec3& b, double friction);
-Eigen::VectorXd solve_contact_with_moments(const Eigen::MatrixXd& W, const Eigen::VectorXd& b, double friction);
 
 // Columns: the normal, then two tangents.
 Mat3 contact_frame(const Vec3& normal);

@@ -41,18 +41,7 @@ struct Convex {
                 const double length = scaled.norm();
                 return length > 0 ? H.act(size.cwiseProduct(scaled) / length) : H.p;
             }
-            case Collider::mesh: {
-                int best = 0;
-                double most = -INFINITY;
-                for (int i = 0; i < static_cast<int>(shape.vertices.size()); ++i) {
-                    const double along = shape.vertices[i].dot(d);
-                    if (along > most) {
-                        most = along;
-                        best = i;
-                    }
-                }
-                return H.act(shape.vertices[best]);
-            }
+            case Collider::mesh: return H.act(shape.vertices[shape.farthest(d)]);
             default: return H.p;
         }
     }
@@ -277,16 +266,21 @@ bool expand(const Convex& a, const Convex& b, Simplex& s, double scale, Meeting&
     return true;
 }
 
-// False: the cores are farther apart than `most`, or nothing was found.
-bool meet(const Convex& a, const Convex& b, double most, Meeting& found) {
+// False: the cores are farther apart than `most`, or nothing was found. `apart` as in `collide`; the margin of the first test is larger
+// than rounding errors, so that the result does not depend on what was tried.
+bool meet(const Convex& a, const Convex& b, double most, Meeting& found, Vec3* apart) {
     const double scale = a.shape.bounding_radius + b.shape.bounding_radius;
+    if (apart && !apart->isZero(0) && difference(a, b, -*apart).w.dot(*apart) > most + 1e-9 * scale) return false;
     Simplex s;
     Vec3 v = a.H.p - b.H.p;
     if (v.squaredNorm() < 1e-20 * scale * scale) v = Vec3(scale, 0, 0);
     for (int k = 0; k < gjk_limit; ++k) {
         const Corner next = difference(a, b, -v);
         const double size = v.squaredNorm(), along = v.dot(next.w);
-        if (along > 0 && along * along > most * most * size) return false;  // a separating plane farther away
+        if (along > 0 && along * along > most * most * size) {  // a separating plane farther away
+            if (apart) *apart = v / std::sqrt(size);
+            return false;
+        }
         bool known = false;
         for (int i = 0; i < s.count; ++i) known = known || (s.corner[i].w - next.w).squaredNorm() < 1e-24 * scale * scale;
         if (s.count > 0 && (known || size - along <= 1e-12 * size)) break;
@@ -413,10 +407,11 @@ void clip(Patch& patch, const Patch& face) {
 
 }  // namespace
 
-int convex_on_convex(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out) {
+int convex_on_convex(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out,
+                     Vec3* apart) {
     const Convex first(a, A), second(b, B);
     Meeting at;
-    if (!meet(first, second, margin + first.radius + second.radius, at)) return 0;
+    if (!meet(first, second, margin + first.radius + second.radius, at, apart)) return 0;
     const double gap = at.gap - first.radius - second.radius;
     if (!(gap < margin)) return 0;
     Points points{out};

@@ -22,8 +22,8 @@ void nearest_on_segments(const Vec3& a, const Vec3& d1, const Vec3& b, const Vec
 
 Vec3 nearest_on_triangle(const Vec3& p, const Vec3& a, const Vec3& b, const Vec3& c);
 
-// Contact points of any two bounded convex shapes; returns their number.
-int convex_on_convex(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out);
+// Contact points of any two bounded convex shapes; returns their number. `apart` as in `collide`.
+int convex_on_convex(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out, Vec3* apart);
 
 // Contact points of a shape at A with a height field at B, and of two boxes; return their number.
 int shape_on_field(const Collider& a, const Pose& A, const HeightField& f, const Pose& B, double margin, ContactPoint* out);

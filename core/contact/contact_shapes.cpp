@@ -138,36 +138,50 @@ namespace {
 
 // --- planes ---------------------------------------------------------------------------------------------------------
 
-// Corners of a mesh within `margin` of the plane: the lowest one and, in each of eight directions, the farthest one.
+// Corners of a mesh within `margin` of the plane: the lowest one and, in each of eight directions, the farthest one. Those within the margin
+// are connected by edges, so they are found from the lowest one.
 int mesh_on_plane(const Collider& s, const Pose& A, const Vec3& n, const Vec3& at, double margin, ContactPoint* out) {
     Points points{out};
-    double lowest = INFINITY;
-    for (const Vec3& v : s.vertices) lowest = std::min(lowest, n.dot(A.act(v) - at));
-    if (lowest > margin) return 0;
-    const double band = lowest + std::max(margin - lowest, 0.0);
+    auto height = [&](int i) { return n.dot(A.act(s.vertices[i]) - at); };
+    const int lowest = s.farthest(-(A.R.transpose() * n));
+    if (!(height(lowest) <= margin)) return 0;
     const Vec3 e = (std::abs(n[0]) < 0.9 ? n.cross(Vec3::UnitX()) : n.cross(Vec3::UnitY())).normalized();
     const Vec3 f = n.cross(e);
+    struct Low {
+        int corner;
+        double height, x, y;
+    };
+    std::vector<Low> low;
+    std::vector<char> seen(s.vertices.size(), 0);
+    auto visit = [&](int i) {
+        if (seen[i]) return;
+        seen[i] = 1;
+        const Vec3 x = A.act(s.vertices[i]) - at;
+        const double height = n.dot(x);
+        if (height <= margin) low.push_back({i, height, e.dot(x), f.dot(x)});
+    };
+    visit(lowest);
+    for (std::size_t k = 0; k < low.size(); ++k)
+        for (int i : s.neighbours(low[k].corner)) visit(i);
+    std::sort(low.begin(), low.end(), [](const Low& a, const Low& b) { return a.corner < b.corner; });
+    constexpr double half = 0.70710678118654752;
+    constexpr double directions[8][2] = {{1, 0}, {half, half}, {0, 1}, {-half, half}, {-1, 0}, {-half, -half}, {0, -1}, {half, -half}};
     int chosen[9], count = 0;
     for (int k = -1; k < 8; ++k) {
-        const Vec3 d = std::cos(k * M_PI / 4) * e + std::sin(k * M_PI / 4) * f;
         int best = -1;
         double value = INFINITY;
-        for (int i = 0; i < static_cast<int>(s.vertices.size()); ++i) {
-            const Vec3 x = A.act(s.vertices[i]);
-            const double height = n.dot(x - at);
-            if (height > band) continue;
-            const double score = k < 0 ? height : -d.dot(x);
+        for (std::size_t i = 0; i < low.size(); ++i) {
+            const double score = k < 0 ? low[i].height : -(directions[k][0] * low[i].x + directions[k][1] * low[i].y);
             if (score < value) {
                 value = score;
-                best = i;
+                best = static_cast<int>(i);
             }
         }
         if (best >= 0 && std::find(chosen, chosen + count, best) == chosen + count) chosen[count++] = best;
     }
     for (int i = 0; i < count; ++i) {
-        const Vec3 x = A.act(s.vertices[chosen[i]]);
-        const double gap = n.dot(x - at);
-        points.add(x - 0.5 * gap * n, n, gap);
+        const Low& each = low[chosen[i]];
+        points.add(A.act(s.vertices[each.corner]) - 0.5 * each.height * n, n, each.height);
     }
     return points.count;
 }
@@ -316,6 +330,48 @@ void Collider::find_loops() {
         auto angle = [&](int i) { return std::atan2(g.dot(vertices[i] - middle), e.dot(vertices[i] - middle)); };
         std::sort(loop.begin(), loop.end(), [&](int i, int j) { return angle(i) < angle(j); });
     }
+    neighbours_.assign(vertices.size(), {});
+    for (const std::vector<int>& loop : loops)
+        for (std::size_t k = 0; k < loop.size(); ++k) {
+            const int one = loop[k], two = loop[(k + 1) % loop.size()];
+            neighbours_[one].push_back(two);
+            neighbours_[two].push_back(one);
+        }
+    for (std::vector<int>& each : neighbours_) {
+        std::sort(each.begin(), each.end());
+        each.erase(std::unique(each.begin(), each.end()), each.end());
+    }
+    for (int k = 0; k < 8; ++k) {
+        const Vec3 d(k & 1 ? 1 : -1, k & 2 ? 1 : -1, k & 4 ? 1 : -1);
+        auto nearer = [&](const Vec3& v, const Vec3& w) { return d.dot(v) < d.dot(w); };
+        starts_[k] = static_cast<int>(std::max_element(vertices.begin(), vertices.end(), nearer) - vertices.begin());
+    }
+}
+
+// Hill climbing: a corner of a convex body without a neighbour that is farther is the farthest one. The start depends on the direction only,
+// so the result does, too.
+int Collider::farthest(const Vec3& d) const {
+    int best = starts_[(d[0] > 0) + 2 * (d[1] > 0) + 4 * (d[2] > 0)];
+    double most = vertices[best].dot(d);
+    for (bool climbing = true; climbing;) {
+        climbing = false;
+        for (int i : neighbours_[best]) {
+            const double along = vertices[i].dot(d);
+            if (along <= most) continue;
+            most = along;
+            best = i;
+            climbing = true;
+            break;
+        }
+    }
+    return best;
+}
+
+ContactLaw contact_law(const Collider& a, const Collider& b) {
+    auto own = [](const Collider& c) { return ContactLaw{c.friction, c.torsional, c.rolling, c.restitution, c.condim}; };
+    if (a.priority != b.priority) return own(a.priority > b.priority ? a : b);
+    return {std::max(a.friction, b.friction), std::max(a.torsional, b.torsional), std::max(a.rolling, b.rolling),
+            std::max(a.restitution, b.restitution), std::max(a.condim, b.condim)};
 }
 
 static bool is_convex(Collider::Kind kind) { return kind >= Collider::sphere && kind <= Collider::mesh; }
@@ -324,11 +380,11 @@ bool can_touch(Collider::Kind a, Collider::Kind b) {
     return handled_in_order(a, b) || handled_in_order(b, a) || (is_convex(a) && is_convex(b));
 }
 
-int collide(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out) {
+int collide(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out, Vec3* apart) {
     if (handled_in_order(a.kind, b.kind)) return collide_in_order(a, A, b, B, margin, out);
     const bool closed = handled_in_order(b.kind, a.kind);
-    if (!closed && a.kind <= b.kind) return convex_on_convex(a, A, b, B, margin, out);
-    const int count = closed ? collide_in_order(b, B, a, A, margin, out) : convex_on_convex(b, B, a, A, margin, out);
+    if (!closed && a.kind <= b.kind) return convex_on_convex(a, A, b, B, margin, out, apart);
+    const int count = closed ? collide_in_order(b, B, a, A, margin, out) : convex_on_convex(b, B, a, A, margin, out, apart);
     for (int i = 0; i < count; ++i) out[i].normal = -out[i].normal;
     return count;
 }

@@ -41,12 +41,26 @@ struct Collider {
     double friction = 0, torsional = 0, rolling = 0;  // coefficients: sliding; torsional and rolling, m
     int condim = 3;                      // directions of friction, as in MuJoCo: 1 none, 3 sliding, 4 and torsional, 6 and rolling
     double restitution = 0;
+    int priority = 0;                    // of the laws of two shapes that touch, those of the higher priority hold
 
     void compute_bounding_radius();
-    void find_loops();                   // of a mesh, from its corners and faces
+    void find_loops();                   // of a mesh, from its corners and faces; also the neighbours
+    const std::vector<int>& neighbours(int corner) const { return neighbours_[corner]; }
+    int farthest(const Vec3& direction) const;  // corner of a mesh that is farthest in a direction of its frame
     void find_border();                  // of a pad, from its triangles
     bool unbounded() const { return kind == plane || kind == height_field; }
+
+   private:
+    std::vector<std::vector<int>> neighbours_;  // of each corner of a mesh: those at the other ends of its edges
+    std::array<int, 8> starts_{};               // the farthest corners along the diagonals, by the signs of x, y and z
 };
+
+// What holds between two shapes: that of the shape with the higher priority or, if they are equal, the larger of each number.
+struct ContactLaw {
+    double friction, torsional, rolling, restitution;
+    int condim;
+};
+ContactLaw contact_law(const Collider& a, const Collider& b);
 
 struct ContactPoint {
     Vec3 point, normal;
@@ -58,7 +72,8 @@ constexpr int most_points = 16;  // contact points of one pair, at most
 // Whether `collide` takes shapes of these kinds: all but two planes or height fields.
 bool can_touch(Collider::Kind a, Collider::Kind b);
 
-// Writes the contact points with gap < margin of colliders at world poses A and B; returns their number.
-int collide(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out);
+// Writes the contact points with gap < margin of colliders at world poses A and B; returns their number. `apart`, a direction that
+// separated the two before (zero: none), is tried first and replaced; it does not change the result.
+int collide(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out, Vec3* apart = nullptr);
 
 }  // namespace supple

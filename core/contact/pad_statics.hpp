@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "contact/contact.hpp"
+#include "contact/friction.hpp"
 #include "contact/pad.hpp"
 
 namespace supple {

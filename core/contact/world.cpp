@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace supple {
 
@@ -68,10 +69,11 @@ void World::find_candidate_pairs() {
 void World::collide_pair(int i, int j, double horizon) {
     const Collider &a = colliders[i].collider, &b = colliders[j].collider;
     const double size = std::min(a.bounding_radius, b.bounding_radius);
-    const double motion = horizon * (speed_[i] + speed_[j]), margin = 0.01 * size + motion;
+    const double motion = horizon * (speed_[i] + speed_[j]), margin = 0.002 * size + motion;
     if (colliders[i].pad >= 0 || colliders[j].pad >= 0) return collide_pads(i, j, 0.001 * size + motion);
     ContactPoint points[most_points];
-    const int count = can_touch(a.kind, b.kind) ? collide(a, poses_[i], b, poses_[j], margin, points) : 0;
+    Vec3& apart = apart_.try_emplace({i, j}, Vec3::Zero()).first->second;
+    const int count = can_touch(a.kind, b.kind) ? collide(a, poses_[i], b, poses_[j], margin, points, &apart) : 0;
     for (int k = 0; k < count; ++k) {
         const Vec3 local = poses_[i].R.transpose() * (points[k].point - poses_[i].p);
         contacts_.push_back({i, j, points[k], Vec3::Zero(), Vec3::Zero(), local, {}});
@@ -138,6 +140,37 @@ void World::warm_start() {
     }
 }
 
+// As warm_start, for limits: a limit is the same if it is the same side of the same row.
+void World::warm_start_limits() {
+    auto kept = limit_impulses.begin();
+    for (std::size_t k = 0; k < participants.size(); ++k)
+        for (std::size_t l = 0; l < rows_[k].limits.size(); ++l) {  // both lists are in order
+            const Limit& now = rows_[k].limits[l];
+            const auto key = std::make_tuple(static_cast<int>(k), now.row, -now.sign);
+            auto of = [](const LimitImpulse& each) { return std::make_tuple(each.participant, each.row, -each.sign); };
+            while (kept != limit_impulses.end() && of(*kept) < key) ++kept;
+            if (kept != limit_impulses.end() && of(*kept) == key) solver_.p[rows_[k].first_limit + l] = kept->impulse;
+        }
+}
+
+int World::participant_of_limit(int limit) const {
+    for (std::size_t k = 0; k < participants.size(); ++k) {
+        const int own = static_cast<int>(rows_[k].limits.size());
+        if (limit < own) return static_cast<int>(k);
+        limit -= own;
+    }
+    return -1;
+}
+
+void World::keep_limit_impulses() {
+    limit_impulses.clear();
+    for (std::size_t k = 0; k < participants.size(); ++k)
+        for (std::size_t l = 0; l < rows_[k].limits.size(); ++l) {
+            const double impulse = solver_.p[rows_[k].first_limit + l];
+            if (impulse > 0 && !rows_[k].touches.empty()) limit_impulses.push_back({static_cast<int>(k), rows_[k].limits[l].row, rows_[k].limits[l].sign, impulse});
+        }
+}
+
 void World::ParticipantRows::gather_impulses(const Numbers& p) {
     impulses.resize(3 * touches.size() + limits.size());
     for (std::size_t i = 0; i < touches.size(); ++i) std::copy_n(&p[3 * contacts[i]], 3, &impulses[3 * i]);
@@ -182,6 +215,7 @@ void World::assemble() {
     solver_.resize(n, moments, limits);
     for (int m = 0; m < moments; ++m) solver_.moment[with_moments_[m]] = m;
     warm_start();
+    warm_start_limits();
     add_participants();
     add_gaps();
     add_pads();
@@ -243,8 +277,8 @@ void World::add_gaps() {
     find_bounces();
     for (std::size_t c = 0; c < contacts_.size(); ++c) {
         const Contact& contact = contacts_[c];
-        const Collider &a = colliders[contact.first].collider, &b = colliders[contact.second].collider;
-        solver_.friction[c] = std::max(a.condim, b.condim) > 1 ? std::max(a.friction, b.friction) : 0.0;
+        const ContactLaw law = law_of(contact);
+        solver_.friction[c] = law.condim > 1 ? law.friction : 0.0;
         const bool yields = compliance > 0 || contact.soft();
         solver_.b[3 * c] += std::max(contact.at.gap / h, yields ? contact.at.gap / h : -correction);
     }
@@ -390,6 +424,7 @@ World::Outcome World::attempt() {
         }
     advance_pads();
     previous_ = contacts_;
+    keep_limit_impulses();
     time += h;
     return done;
 }

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 
-#include "contact/contact.hpp"
 #include "contact/contact_shapes.hpp"
+#include "contact/friction.hpp"
 #include "contact/pad.hpp"
 
 namespace supple {
@@ -28,6 +29,10 @@ class World {
         PadPlace place[2];  // on the first and the second, if they are pads
         bool soft() const { return place[0].pad >= 0 || place[1].pad >= 0; }
     };
+    struct LimitImpulse {  // of one side of a limit
+        int participant, row;
+        double sign, impulse;
+    };
     enum Outcome { done, no_solution, not_finite, too_many, impact };
 
     static constexpr int most_contacts = 1000;
@@ -49,11 +54,13 @@ class World {
     const std::vector<Contact>& contacts() const { return contacts_; }
     const FrictionSolver& solver() const { return solver_; }
     int failed_participant() const { return failed_participant_; }  // whose step had no solution; -1: none
+    int participant_of_limit(int limit) const;  // by its number in the contact problem
     double energy() const;
     Pose pose(int collider) const;
-    // The contacts of the last step, from which the next step starts: part of the state.
+    // The contacts and the impulses of limits of the last step, from which the next step starts: part of the state.
     const std::vector<Contact>& previous_contacts() const { return previous_; }
     void set_previous_contacts(std::vector<Contact> contacts);
+    std::vector<LimitImpulse> limit_impulses;
 
    private:
     void find_candidate_pairs();
@@ -70,8 +77,11 @@ class World {
     void add_pads();
     void advance_pads();
     void warm_start();
+    void warm_start_limits();
+    void keep_limit_impulses();
     void regularise();
     bool regularised_too_much() const;
+    ContactLaw law_of(const Contact& c) const { return contact_law(colliders[c.first].collider, colliders[c.second].collider); }
     // world_friction.cpp
     void find_moments();
     Mat3 moment_axes(int moment) const;  // normal and tangents of its contact, times lengths
@@ -98,6 +108,7 @@ class World {
     std::vector<int> bounded_;          // colliders of finite size, sorted along x
     std::vector<int> unbounded_;        // planes and height fields
     std::vector<std::pair<int, int>> candidate_pairs_;
+    std::map<std::pair<int, int>, Vec3> apart_;  // directions that separated pairs before
     struct ParticipantRows {  // the rows of the contact problem that act on one participant
         std::vector<Touch> touches;
         std::vector<int> contacts;  // of each touch: its contact or, beyond their number, its moments

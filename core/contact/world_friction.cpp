@@ -11,19 +11,16 @@ constexpr int most_halvings = 12;      // of bounces that would add energy
 constexpr double slow_approach = 1e-6;  // m/s: the normal velocity of resting contacts is smaller
 }  // namespace
 
-// As in MuJoCo, a pair has the larger condim and, of each coefficient, the larger one.
 void World::find_moments() {
     with_moments_.clear();
     lengths_.clear();
     for (std::size_t c = 0; c < contacts_.size(); ++c) {
-        const Collider &a = colliders[contacts_[c].first].collider, &b = colliders[contacts_[c].second].collider;
-        const int condim = std::max(a.condim, b.condim);
-        if (condim < 4 || contacts_[c].soft()) continue;
-        const double sliding = std::max(a.friction, b.friction), torsional = std::max(a.torsional, b.torsional);
-        const double rolling = condim > 4 ? std::max(a.rolling, b.rolling) : 0.0;
-        if (sliding == 0 || (torsional == 0 && rolling == 0)) continue;
+        const ContactLaw law = law_of(contacts_[c]);
+        if (law.condim < 4 || contacts_[c].soft()) continue;
+        const double rolling = law.condim > 4 ? law.rolling : 0.0;
+        if (law.friction == 0 || (law.torsional == 0 && rolling == 0)) continue;
         with_moments_.push_back(static_cast<int>(c));
-        lengths_.push_back(Vec3(torsional, rolling, rolling) / sliding);
+        lengths_.push_back(Vec3(law.torsional, rolling, rolling) / law.friction);
     }
 }
 
@@ -51,8 +48,7 @@ void World::find_bounces() {
     bounces_.clear();
     for (std::size_t c = 0; c < contacts_.size(); ++c) {
         const Contact& contact = contacts_[c];
-        const Collider &a = colliders[contact.first].collider, &b = colliders[contact.second].collider;
-        const double e = std::max(a.restitution, b.restitution), free = solver_.b[3 * c], gap = contact.at.gap;
+        const double e = law_of(contact).restitution, free = solver_.b[3 * c], gap = contact.at.gap;
         if (e == 0 || contact.soft() || free + gap / h >= 0) continue;
         const double u = normal_velocity_at_start(static_cast<int>(c));
         if (u > -bounce_speed || u >= 0) continue;

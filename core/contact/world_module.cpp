@@ -29,7 +29,7 @@ NumpyArray array_of(const Values& values) {
 
 // friction: sliding, torsional, rolling
 Collider make_collider(int kind, const Doubles& size, const Doubles& local, const Doubles& friction, int condim, double restitution,
-                       const Doubles& points, int rows, const Doubles& faces) {
+                       int priority, const Doubles& points, int rows, const Doubles& faces) {
     expect(local, 16);
     expect(friction, 3);
     Collider result;
@@ -41,6 +41,7 @@ Collider make_collider(int kind, const Doubles& size, const Doubles& local, cons
     result.rolling = friction.data()[2];
     result.condim = condim;
     result.restitution = restitution;
+    result.priority = priority;
     if (result.kind == Collider::height_field) {
         HeightField& field = result.field;
         field.rows = rows;
@@ -158,6 +159,26 @@ std::vector<World::Contact> contacts_of(const Bytes& bytes) {
 class WorldCore {
    public:
     World world;
+    struct Miss {  // the step with the largest residual above `visible`
+        double speed = 0, time = 0;
+        int first = -1, second = -1;  // colliders of the contact; of a limit -1 and the participant
+    };
+    Miss worst;
+
+    void note_residual() {
+        const FrictionSolver& solver = world.solver();
+        constexpr double visible = 1e-4;  // m/s: bodies that creep at this speed move by a tenth of a millimetre a second
+        if (solver.speed_error() <= std::max(visible, worst.speed)) return;
+        worst = {solver.speed_error(), world.time, -1, -1};
+        const auto& contacts = world.contacts();
+        const int at = solver.worst();
+        if (at < static_cast<int>(contacts.size())) {
+            worst.first = contacts[at].first;
+            worst.second = contacts[at].second;
+        } else {
+            worst.second = world.participant_of_limit(at - static_cast<int>(contacts.size()));
+        }
+    }
 
     int add_participant(Participant* participant) {
         world.participants.push_back(participant);
@@ -208,6 +229,7 @@ class WorldCore {
         for (int k = 0; k < n; ++k) {
             const World::Outcome outcome = world.step();
             if (outcome != World::done) return {k, outcome};
+            note_residual();
         }
         return {n, World::done};
     }
@@ -233,6 +255,16 @@ void bind_testing(nb::module_ module) {
         solver.solve();
         return std::make_pair(array_of(solver.p), solver.residual());
     });
+    // impulses (n,) of one contact with moments: W (n, n), b (n,), the normal first
+    module.def("solve_moments", [](const Doubles& W, const Doubles& b, double friction) {
+        MomentBlock block;
+        expect(W, b.size() * b.size());
+        block.W = matrix(W, b.size());
+        block.prepare();
+        const MomentBlock::Few<6> p = block.solve(vector(b), friction);
+        return array_of(std::vector<double>(p.data(), p.data() + p.size()));
+    });
+    module.def("farthest", [](const Collider& mesh, const Doubles& direction) { return mesh.farthest(Vec3(direction.data())); });
     // the contact problem of the last step: W (n, n), b (n,), friction (contacts,) and the impulses (n,)
     module.def("friction_problem", [](const WorldCore& c) {
         const FrictionSolver& solver = c.world.solver();
@@ -311,6 +343,26 @@ void bind_world(nb::module_& module) {
         .def("detect", [](WorldCore& c) { c.world.detect(0); })
         .def("contacts", [](const WorldCore& c) { return contact_records(c.world.contacts()); })
         .def_prop_ro("residual", [](const WorldCore& c) { return c.world.solver().residual(); })
+        // of the worst step so far with a visible residual: speed, m/s (0: none), time, colliders of the contact; of a limit
+        // -1 and the participant
+        .def_prop_ro("worst_residual", [](const WorldCore& c) { return std::make_tuple(c.worst.speed, c.worst.time, c.worst.first, c.worst.second); })
+        .def_prop_ro("solver_steps", [](const WorldCore& c) { return c.world.solver().steps(); })
+        // impulses (4 n,) of limits: participant, row, sign, impulse
+        .def_prop_rw("limit_impulses",
+                     [](const WorldCore& c) {
+                         std::vector<double> flat;
+                         for (const World::LimitImpulse& each : c.world.limit_impulses)
+                             flat.insert(flat.end(), {double(each.participant), double(each.row), each.sign, each.impulse});
+                         return array_of(flat);
+                     },
+                     [](WorldCore& c, const Doubles& flat) {
+                         c.world.limit_impulses.clear();
+                         for (std::size_t i = 0; i + 4 <= flat.size(); i += 4) {
+                             const double* at = flat.data() + i;
+                             c.world.limit_impulses.push_back({static_cast<int>(at[0]), static_cast<int>(at[1]), at[2], at[3]});
+                         }
+                     },
+                     nb::rv_policy::automatic)
         .def_prop_ro("failed_participant", [](const WorldCore& c) { return c.world.failed_participant(); })
         .def_prop_ro("energy", [](const WorldCore& c) { return c.world.energy(); })
         .def_prop_rw("previous_contacts", [](const WorldCore& c) { return contact_records(c.world.previous_contacts()); },
@@ -320,8 +372,8 @@ void bind_world(nb::module_& module) {
 
     nb::class_<Collider>(module, "Collider")
         .def("__init__", [](Collider* self, int kind, const Doubles& size, const Doubles& local, const Doubles& friction, int condim,
-                            double restitution, const Doubles& points, int rows, const Doubles& faces) {
-            new (self) Collider(make_collider(kind, size, local, friction, condim, restitution, points, rows, faces));
+                            double restitution, int priority, const Doubles& points, int rows, const Doubles& faces) {
+            new (self) Collider(make_collider(kind, size, local, friction, condim, restitution, priority, points, rows, faces));
         });
     module.def("collide", [](const Collider& a, const Collider& b, double margin) {
         if (!can_touch(a.kind, b.kind)) throw std::invalid_argument("shapes of these kinds cannot touch each other");

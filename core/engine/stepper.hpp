@@ -110,6 +110,7 @@ class Stepper : public Participant {
     void advance_activations();  // to the end of the step
     void restore_activations();  // to its start
     void restore_before_begin();  // set-points, activations and counters, after a step in a World that failed
+    bool divide_in_world();
     void find_convergence_failure(double motion);
 
     System& system_;

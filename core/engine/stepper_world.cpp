@@ -178,20 +178,35 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     }
     restore_kept_state();
     system_.set_active(kept_.active);
-    const bool solved = solve(h_, contact_order_) || (contact_order_ == 1 && solve_with_stops(h_));
+    kept_.history = history;
+    kept_.time = time;
+    const bool whole = solve(h_, contact_order_) || (contact_order_ == 1 && solve_with_stops(h_));
+    const bool solved = whole || (contact_order_ == 1 && divide_in_world());
     system_.loads.resize(before);
     if (!solved) {
         restore_before_begin();
         return false;
     }
-    kept_.history = history;
-    kept_.time = time;
     kept_.finished = true;
-    accept(h_);
-    fresh = impact_ || limit_changed_ || order_ == 1;
+    if (whole) accept(h_);
+    fresh = impact_ || !whole || limit_changed_ || order_ == 1;
     impact_ = false;
     next_ += driven_.size();
     return true;
+}
+
+// Divides the step, with the contact forces as they are; restores the state if that fails.
+bool Stepper::divide_in_world() {
+    const auto start = kept_;
+    const double* end = next_ + driven_.size() <= scheduled_.size() ? scheduled_.data() + next_ : kept_.targets.data();
+    const bool done = divide(h_, driven_, start.targets.data(), end, 1);
+    kept_ = start;
+    if (done) return true;
+    history = kept_.history;
+    time = kept_.time;
+    restore_kept_state();
+    system_.set_active(kept_.active);
+    return false;
 }
 
 // What `begin` and `finish` change besides the state.

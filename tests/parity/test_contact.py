@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -123,6 +125,75 @@ def test_velocities_do_not_depend_on_the_order_of_contacts(seed):
             np.testing.assert_allclose((W @ one + b)[rows], swapped @ other + b[rows], atol=1e-6)
     assert compared > 30
     assert redundant > 20
+
+
+def bisection(W: np.ndarray, b: np.ndarray, friction: float) -> np.ndarray:
+    """The readable twin of a single contact with moments: |p_t| falls with a where v_t = -a p_t; bisection of log a."""
+    t = len(b) - 1
+    if b[0] >= 0:
+        return np.zeros(t + 1)
+    c = b[1:] - W[1:, 0] * b[0] / W[0, 0]
+    S = W[1:, 1:] - np.outer(W[1:, 0], W[0, 1:]) / W[0, 0]
+
+    def impulse(a: float) -> np.ndarray:
+        tangent = -np.linalg.solve(S + a * np.eye(t), c)
+        return np.array([-(b[0] + W[0, 1:] @ tangent) / W[0, 0], *tangent])
+
+    def excess(a: float) -> float:
+        p = impulse(a)
+        return float(np.linalg.norm(p[1:]) - friction * p[0])
+
+    low, high = 1e-13 * np.diag(S).max(), np.diag(S).max()
+    if excess(low) <= 0:
+        return impulse(low)
+    while excess(high) > 0:
+        low, high = high, 4 * high
+    while high > low * (1 + 1e-14):
+        middle = np.sqrt(low * high)
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    p = impulse(high)
+    return p if p[0] > 0 else np.zeros(t + 1)
+
+
+def test_contacts_with_moments_agree_with_bisection():
+    """Blocks of four to six rows, with lengths of rows from 1e-3 to 1."""
+    rng = np.random.default_rng(5)
+    sticking = sliding = 0
+    for _ in range(2000):
+        n = int(rng.integers(4, 7))
+        G = rng.normal(size=(n, n + int(rng.integers(0, 4))))
+        G[0] *= rng.uniform(2, 4)  # the normal is not the smallest direction, as in contacts that friction does not jam
+        G[3:] *= 10 ** rng.uniform(-3, 0)
+        W, b, friction = G @ G.T, rng.normal(size=n) * np.abs(G).max(axis=1), 10 ** rng.uniform(-1.5, 1)
+        b[1:] *= 10 ** rng.uniform(-4, 0)
+        if rng.uniform() < 0.5:  # the normal direction is hardly coupled
+            W[0, 1:] *= 0.01
+            W[1:, 0] *= 0.01
+        twin = bisection(W, b, friction)
+        p = _core.contact_testing.solve_moments(W, b, friction)
+        slides = np.linalg.norm(twin[1:]) > 0.999 * friction * twin[0]
+        sticking, sliding = sticking + (twin[0] > 0 and not slides), sliding + (twin[0] > 0 and slides)
+        assert np.linalg.norm(p[1:]) <= friction * p[0] * (1 + 1e-12)
+        if slides:  # the law itself: there may be several solutions
+            v = W @ p + b
+            if p[0] > 0:
+                assert abs(v[0]) < 1e-8 * np.abs(b).max()
+                along = p[1:] / np.linalg.norm(p[1:])
+                np.testing.assert_allclose(v[1:], -np.linalg.norm(v[1:]) * along, atol=1e-7 * np.abs(b).max())
+        else:
+            np.testing.assert_allclose(W @ p, W @ twin, atol=1e-8 * np.abs(b).max())
+    assert min(sticking, sliding) > 100
+
+
+def test_problems_of_600_rows_are_solved():
+    """200 contacts, 600 rows."""
+    W, b, _ = random_problem(3, 200, 640)
+    friction = np.full(200, 0.1)
+    p, residual = solve_friction(W, b, friction, np.zeros(600))
+    assert residual < 1e-9
+    assert max(residuals(W, b, friction, p).values()) < 1e-5
 
 
 def gauss_seidel(W: np.ndarray, b: np.ndarray, friction: np.ndarray, sweeps: int) -> np.ndarray:
@@ -298,6 +369,42 @@ def test_a_mesh_on_a_box():
     assert len(found) == 4
     np.testing.assert_allclose(found["normal"], [[0, 0, 1]] * 4, atol=1e-6)
     np.testing.assert_allclose(found["gap"], 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["round", "flat", "prism", "grid"])
+def test_hill_climbing_finds_the_farthest_corner(kind):
+    rng = np.random.default_rng(2)
+    corners = rng.normal(size=(400, 3))
+    if kind == "round":
+        corners /= np.linalg.norm(corners, axis=1, keepdims=True)
+    elif kind == "flat":
+        corners *= [1, 1, 1e-3]
+    elif kind == "prism":
+        angle = 2 * np.pi * np.arange(200) / 200
+        ring = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
+        corners = np.concatenate([ring, ring + [0, 0, 2.0]])
+    else:
+        corners = np.array(np.meshgrid(*[np.linspace(-1, 1, 5)] * 3)).reshape(3, -1).T  # many points on each face
+    check_farthest(*convex_hull(Mesh("hull", corners, [[0, 1, 2]])), rng)
+
+
+def check_farthest(points: np.ndarray, faces: np.ndarray, rng: np.random.Generator) -> None:
+    """Corners of a hull by hill climbing beside all of them."""
+    mesh = Collider("mesh", np.zeros(0), np.eye(4), FRICTION, points, faces=faces)
+    size = np.abs(points).max()
+    for d in [*rng.normal(size=(300, 3)), *np.eye(3), *-np.eye(3)]:
+        found = _core.contact_testing.farthest(mesh.core, d)
+        assert points[found] @ d > (points @ d).max() - 1e-7 * size * np.linalg.norm(d)
+
+
+@pytest.mark.parametrize("robot", ["unitree_go2", "unitree_h1", "booster_t1", "google_barkour_vb"])
+def test_hill_climbing_on_the_hulls_of_robots(robot, robots):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mech = supple.load(robots / robot / "scene.xml")
+    touching = {s.mesh for body in mech.bodies for s in body.shapes if s.touches and s.mesh}
+    for mesh in [m for m in mech.meshes if m.name in touching] or mech.meshes[:2]:
+        check_farthest(*convex_hull(mesh), np.random.default_rng(1))
 
 
 CONVEX = ("sphere", "capsule", "cylinder", "box", "ellipsoid", "mesh")

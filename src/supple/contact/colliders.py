@@ -50,6 +50,7 @@ class Collider(Compiled):
     """(m, 4) faces of a mesh's convex hull: outward normal n and offset d, n.x + d < 0 inside."""
     condim: int = 3
     restitution: float = 0.0
+    priority: int = 0
     """As in `Shape`."""
 
     @cached_property
@@ -57,7 +58,7 @@ class Collider(Compiled):
         """The same in the core."""
         rows = len(self.points) if self.kind == "height_field" else 0
         size, points = np.ascontiguousarray(self.size), np.ascontiguousarray(self.points)
-        law = np.ascontiguousarray(self.friction), self.condim, self.restitution
+        law = np.ascontiguousarray(self.friction), self.condim, self.restitution, self.priority
         return _core.Collider(KINDS.index(self.kind), size, self.pose, *law, points, rows, self.faces)
 
 
@@ -65,16 +66,16 @@ def collider(shape: Shape | HeightField, meshes: Mapping[str, Mesh], frame: Arra
     """A shape of a body as a collider of another frame; `frame` (4, 4) is the body's pose there. A mesh is replaced by
     its convex hull."""
     pose, masks = np.ascontiguousarray(frame @ shape.pose), (shape.contact_type, shape.contact_affinity)
-    law = shape.condim, shape.restitution
+    law: dict[str, Any] = {"condim": shape.condim, "restitution": shape.restitution, "priority": shape.priority}
     if isinstance(shape, HeightField):
         heights = np.ascontiguousarray(shape.heights)
-        return Collider("height_field", shape.size, pose, shape.friction, heights, *masks, NO_FACES, *law)
+        return Collider("height_field", shape.size, pose, shape.friction, heights, *masks, **law)
     points, faces = NO_POINTS, NO_FACES
     if shape.mesh is not None:
         if shape.mesh not in meshes:
             raise MechanismError(f"a shape names the mesh '{shape.mesh}', which is not here; give it in `meshes`")
         points, faces = convex_hull(meshes[shape.mesh])
-    return Collider(shape.kind, shape.size, pose, shape.friction, points, *masks, faces, *law)
+    return Collider(shape.kind, shape.size, pose, shape.friction, points, *masks, faces, **law)
 
 
 def convex_hull(mesh: Mesh) -> tuple[Array, Array]:

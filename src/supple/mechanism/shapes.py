@@ -66,10 +66,12 @@ class Shape(Record):
     contact_affinity: int = 1
     """Bit masks as in MuJoCo: two shapes can touch if one's type shares a bit with the other's affinity."""
     condim: int = 3
-    """Which friction acts, as in MuJoCo: 1 none, 3 sliding, 4 also torsional, 6 also rolling. A pair of shapes has the
-    larger one."""
+    """Which friction acts, as in MuJoCo: 1 none, 3 sliding, 4 also torsional, 6 also rolling."""
     restitution: float = 0.0
-    """Normal velocity after an impact over that before it, from 0 to 1. A pair of shapes has the larger one."""
+    """Normal velocity after an impact over that before it, from 0 to 1."""
+    priority: int = 0
+    """As in MuJoCo: between two shapes, the one with the higher priority determines friction, condim and restitution.
+    If the priorities are equal, the larger of each number holds."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -113,6 +115,7 @@ class HeightField(Record):
     contact_affinity: int = 1
     condim: int = 3
     restitution: float = 0.0
+    priority: int = 0
     """As in `Shape`."""
 
     def __post_init__(self) -> None:
@@ -166,6 +169,8 @@ def _check_contact(shape: Shape | HeightField, what: str) -> None:
             f"condim of {what} must be 1 (no friction), 3 (sliding), 4 (also torsional) or 6 (also rolling), "
             f"got {shape.condim!r}"
         )
+    if not isinstance(shape.priority, int):
+        raise MechanismError(f"priority of {what} must be an integer, got {shape.priority!r}")
     if not 0 <= float(array(shape.restitution, (), f"restitution of {what}")) <= 1:
         raise MechanismError(f"restitution of {what} must be from 0 to 1, got {shape.restitution!r}")
 

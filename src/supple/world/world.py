@@ -51,6 +51,9 @@ class WorldState:
     """s."""
     contacts: Records
     """(n,) contacts of the last step; the solver starts from their impulses."""
+    limit_impulses: Array
+    """(4 n,) impulses of joint limits in the last step, from which the solver starts, too: index of the participant,
+    row of the limit, sign of the allowed direction, impulse."""
     objects: dict[str, Array]
     """(18,) state of each object: position, rotation, linear and angular momentum."""
     mechanisms: dict[str, Any]
@@ -118,6 +121,7 @@ class World:
         """Recordings and logs of this world."""
         self._checked_colliders = 0
         """The first so many colliders do not overlap at the start."""
+        self._warned_of_residual = False
         self._initial_state: WorldState | None = None
         self._whole: tuple[tuple[int, int], Mechanism] | None = None
         """Numbers of participants and of ground shapes, and the mechanism made of them."""
@@ -458,7 +462,8 @@ class World:
 
     def step(self, n: int = 1) -> None:
         """Advances by n time steps. Raises `ConvergenceError` if a step has no solution; the world is then in the state
-        before that step."""
+        before that step. Warns once, with `RangeWarning`, of contact velocities that are wrong by more than 1e-4
+        m/s."""
         check_count(n)
         observers = [*self.observers, *(each for sim in self._mechanisms.values() for each in sim.observers)]
         if observers:
@@ -484,6 +489,7 @@ class World:
             while done < n and not outcome:
                 count, outcome = self._core.step(min(1 if limiting else STEPS_AT_ONCE, n - done))
                 done += count
+                self._warn_of_residual()
                 for each in limiting:
                     each.limit_forces()
         finally:
@@ -498,6 +504,22 @@ class World:
                 3: "more than 1,000 points touch at once; use simpler or fewer shapes",
             }[outcome]
             raise ConvergenceError(f"the step from t = {self.time:.6g} s failed: {text}", time=self.time)
+
+    def _warn_of_residual(self) -> None:
+        """Warns once of contact impulses that do not obey the contact law."""
+        speed, time, first, second = self._core.worst_residual
+        if self._warned_of_residual or not speed:
+            return
+        self._warned_of_residual = True
+        if first >= 0:
+            where = f"between '{self._owners[first]}' and '{self._owners[second]}'"
+        else:
+            where = f"at a joint limit of '{self._participants[second]}'"
+        text = (
+            f"the contact solver reached its largest number of steps at t = {time:.6g} s: velocities {where} are "
+            f"wrong by {speed:.2g} m/s; `world.residual` has the error of each step; a smaller dt makes it smaller"
+        )
+        warnings.warn(text, RangeWarning, stacklevel=user_level())
 
     def _check_overlap(self) -> None:
         """Raises `MechanismError` if a new collider overlaps another one by more than `OVERLAP`. Those that begin
@@ -616,8 +638,10 @@ class World:
     @property
     def residual(self) -> float:
         """Residual of the contact law in the last step, m/s (relative to the largest speed if that exceeds 1 m/s): the
-        largest |p - P(p - rho v)| / rho over all contacts, where P projects onto the friction cone and rho is the
-        inverse of the contact's own block of W. The solver stops below 5e-10, or after 2,000 sweeps."""
+        largest |p - P(p - rho v)| / rho over all contacts and limits, where P projects onto the friction cone and rho
+        is one over the largest diagonal entry of the contact's own block of W. The solver stops below 5e-10; where
+        Newton's method does not converge it stops below 1e-6, or after a bounded number of steps with the best impulses
+        found. `step` warns once of a residual above 1e-4 m/s."""
         return float(self._core.residual)
 
     @property
@@ -768,6 +792,7 @@ class World:
         return WorldState(
             self.time,
             self._core.previous_contacts.view(CONTACT),
+            self._core.limit_impulses,
             {name: each.state for name, each in self._objects.items()},
             {name: sim.save() for name, sim in self._mechanisms.items()},
             {name: self._core.pad_state(k) for k, name in enumerate(self._pads)},
@@ -796,7 +821,8 @@ class World:
             self._mechanisms[name].restore(mechanism)
         for k, state in enumerate(saved.pads.values()):
             self._core.set_pad_state(k, state)
-        self._core.previous_contacts, self._core.time = saved.contacts.view(np.uint8), saved.time
+        self._core.previous_contacts, self._core.limit_impulses = saved.contacts.view(np.uint8), saved.limit_impulses
+        self._core.time = saved.time
 
     def reset(self) -> None:
         """Restores the state before the first step."""

@@ -372,6 +372,7 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "contact_affinity": WHOLE,
         "condim": WHOLE,
         "restitution": NUMBER,
+        "priority": WHOLE,
     },
     HeightField: {
         "name": _optional(TEXT),
@@ -383,6 +384,7 @@ FIELDS: dict[type[Record], dict[str, Codec]] = {
         "contact_affinity": WHOLE,
         "condim": WHOLE,
         "restitution": NUMBER,
+        "priority": WHOLE,
     },
     Mesh: {"name": TEXT, "vertices": _packed_array("float64"), "faces": _packed_array("int32")},
 }

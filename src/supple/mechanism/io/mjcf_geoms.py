@@ -59,6 +59,7 @@ def read_shapes(model: Model, names: list[str], mesh_names: list[str], report: R
                 contact_affinity=int(model.geom_conaffinity[g]) & 0xFFFFFFFF,
                 condim=int(model.geom_condim[g]),
                 restitution=restitution_of_solref(*map(float, model.geom_solref[g])),
+                priority=int(model.geom_priority[g]),
             )
         )
     return shapes
@@ -85,6 +86,7 @@ def read_height_fields(model: Model, names: list[str], poses: Array) -> tuple[He
                 contact_affinity=int(model.geom_conaffinity[g]) & 0xFFFFFFFF,
                 condim=int(model.geom_condim[g]),
                 restitution=restitution_of_solref(*map(float, model.geom_solref[g])),
+                priority=int(model.geom_priority[g]),
             )
         )
     return tuple(fields)

@@ -106,9 +106,10 @@ def pose_attributes(pose: Array) -> dict[str, Any]:
 
 
 def _law(shape: Shape | HeightField) -> dict[str, Any]:
-    """Attributes condim and solref; None where they are the default."""
+    """Attributes condim, priority and solref; None where they are the default."""
     return {
         "condim": shape.condim if shape.condim != 3 else None,
+        "priority": shape.priority or None,
         "solref": solref_of_restitution(shape.restitution),
     }
 
