@@ -79,7 +79,7 @@ def test_rigid_motion_of_snapshots_is_removed(strip, part):
         strip.with_basis(5, snapshots=np.concatenate([moved[:4], moved[:4]]))
 
 
-@pytest.mark.parametrize(("method", "tolerance"), [("linear", 1e-6), ("interface", 2e-3)])
+@pytest.mark.parametrize(("method", "tolerance"), [("linear", 1e-6), ("interface", 4e-3)])
 def test_methods_have_the_first_frequencies(strip, method, tolerance):
     basis = strip.with_basis(method=method, progress=lambda fraction: None).basis
     assert basis.frequencies()[:4] == pytest.approx(strip.frequencies(4), rel=tolerance)
@@ -87,9 +87,9 @@ def test_methods_have_the_first_frequencies(strip, method, tolerance):
 
 
 def test_interface_shapes_have_the_compliance_of_the_mesh(strip):
-    basis = strip.with_basis(9, method="interface").basis
-    assert basis.size == 9  # six wrenches, three derivatives
-    J = basis.frame("end", np.zeros(9)).jacobian
+    basis = strip.with_basis(21, progress=lambda fraction: None).basis
+    assert basis.size == 21  # six wrenches, fifteen derivatives
+    J = basis.frame("end", np.zeros(21)).jacobian
     shapes = static_shapes(strip, "start").reshape(len(strip.nodes), 3, 6)
     own = strip.interface("end")
     exact = own.frame_of_modes(shapes, own.centroid).motion(np.zeros(6)).jacobian
@@ -97,7 +97,7 @@ def test_interface_shapes_have_the_compliance_of_the_mesh(strip):
 
 
 def test_cubature_is_near_the_exact_force(strip, part):
-    reduced = strip.with_basis(9, shapes=10, cubature=60, progress=lambda fraction: None).basis
+    reduced = strip.with_basis(9, method="linear", cubature=60, progress=lambda fraction: None).basis
     assert len(reduced.force.weights) <= 60
     assert (reduced.force.weights > 0).all()
     assert 0 < reduced.force.training_error < 0.02

@@ -99,7 +99,7 @@ def test_momentum_of_a_free_assembly():
     rates[[names.index(f"base.{i}") for i in range(6)]] = [0.3, 0.0, -0.2, 0.0, 2.0, 0.0]
     rates[0] = 0.2
     lost = []
-    for dt in (1e-3, 5e-4):
+    for dt in (2e-3, 1e-3):
         sim = supple.Simulation(mech, dt, "bdf2", rates=rates)
         sim.step(4)  # the first step is backward Euler
         before = sim.momentum
@@ -215,7 +215,7 @@ def test_gradients_of_a_run(four_bar):
     build.hinge("hold", "rod.end", "tip", at=(0, 0, LENGTH), axis="y", stiffness=5.0, damping=1e-3)
     build.motor("motor", "foot")
     _check_gradients(build.build(), "tip", 3e-3)
-    _check_gradients(four_bar, "tip", 3e-4)  # faster jumps stretch the coupler, and a step has several solutions
+    _check_gradients(four_bar, "tip", 1e-4)  # faster jumps stretch the coupler, and a step has several solutions
 
 
 def _check_gradients(mech: supple.Mechanism, tip: str, jump: float) -> None:

@@ -56,9 +56,9 @@ class Basis:
     or compared with, m; infinite for linear modes."""
     singular_values: Array
     """(r,) singular values of the snapshots, mass-weighted, sqrt(kg) m; empty for other methods."""
-    difference: float = np.nan
-    """Largest relative difference from the full mesh under three combined loads (`supple.elastic.comparison`); not a
-    number for linear modes and snapshots, which are not compared."""
+    difference: float | None = None
+    """Largest relative difference from the full mesh under three combined loads (`supple.elastic.comparison`); None for
+    linear modes and snapshots, which are not compared."""
 
     @property
     def size(self) -> int:

@@ -74,7 +74,7 @@ def amplitudes(part: Part, basis: Basis, forces: Array) -> Array:
 
 def warn_if_different(basis: Basis) -> None:
     """Warns if the basis differs from all nodes of the mesh by more than a few percent."""
-    if basis.difference > MOST:
+    if basis.difference is not None and basis.difference > MOST:
         warnings.warn(
             RangeWarning(
                 f"the basis of {basis.size} modes differs by {100 * basis.difference:.2g} % from all nodes of the mesh under "

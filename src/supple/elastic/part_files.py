@@ -55,10 +55,9 @@ def load(path: str | PathLike[str]) -> Part:
 
 
 def _packed_basis(basis: Basis) -> tuple[dict[str, Any], dict[str, Any]]:
-    names = ("reference", "method", "mass", "alpha", "beta")
+    names = ("reference", "method", "mass", "alpha", "beta", "difference")
     header: dict[str, Any] = {name: getattr(basis, name) for name in names}
     header["trained_range"] = None if np.isinf(basis.trained_range) else basis.trained_range
-    header["difference"] = None if np.isnan(basis.difference) else basis.difference
     header["frames"] = list(basis.frames)
     arrays: dict[str, Any] = {name: getattr(basis, name) for name in BASIS_ARRAYS}
     for i, frame in enumerate(basis.frames.values()):
@@ -111,5 +110,5 @@ def _unpacked_basis(part: Part, header: dict[str, Any], arrays: dict[str, Any]) 
         beta=float(header["beta"]),
         trained_range=np.inf if trained is None else float(trained),
         singular_values=checked("singular_values", -1),
-        difference=np.nan if difference is None else float(difference),
+        difference=None if difference is None else float(difference),
     )

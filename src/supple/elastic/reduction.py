@@ -72,7 +72,7 @@ def build_basis(
         if cubature is not None and training is None:
             training = sample_shapes(part, reference, loads, TRAINING, seed, lambda x: report(0.8 * x))
         fields = _scaled(_natural_modes(part, columns).reshape(len(part.nodes), 3, -1))
-        made = _assembled(part, reference, method, fields, training, singular_values, cubature, seed)
+        made = _assembled(part, reference, method, fields, training, singular_values, cubature, plane, seed)
         if method != "interface":
             return made
         difference, size = compared(part, made, loads, report)
@@ -162,6 +162,7 @@ def _assembled(
     training: Array | None,
     singular_values: Array,
     cubature: int | None,
+    plane: str | None,
     seed: int,
 ) -> Basis:
     n, _, r = fields.shape
@@ -185,7 +186,11 @@ def _assembled(
         force = quartic_force(part, fields)
     else:
         force = full_force(part, fields)
-    others = [name for name in part.interfaces if name != reference]
+    frames = {
+        name: part.interface(name).frame_of_modes(fields, origin) for name in part.interfaces if name != reference
+    }
+    if plane is not None:
+        frames = {name: frame.in_plane("xyz".index(plane)) for name, frame in frames.items()}
     values = {
         "origin": origin,
         "modes": fields,
@@ -201,7 +206,7 @@ def _assembled(
         **values,
         mass=part.mass,
         force=force,
-        frames={name: part.interface(name).frame_of_modes(fields, origin) for name in others},
+        frames=frames,
         alpha=part.material.alpha,
         beta=part.material.beta,
         trained_range=trained,
