@@ -63,9 +63,9 @@ class InterfaceFrame(Compiled):
         return _core.InterfaceFrame(*(np.ascontiguousarray(array) for array in arrays))
 
     def in_plane(self, normal: int) -> InterfaceFrame:
-        """The frame that moves only in the plane normal to an axis (0, 1 or 2), as all nodes of a symmetric part do; the
-        mesh is not quite symmetric. A remainder of 1e-8 of the motion would make joints that close a loop in the plane
-        nearly redundant, which no solver can tell from independent."""
+        """The frame that moves only in the plane normal to an axis (0, 1 or 2), as that of a symmetric part does. The
+        mesh is not quite symmetric: a remainder of 1e-8 of the motion would make joints that close a loop in the plane
+        nearly redundant, which statics does not get through."""
         away = np.ones(3)
         away[normal] = 0
         within = np.outer(away, away) + np.outer(1 - away, 1 - away)

@@ -92,8 +92,8 @@ def natural_combinations(part: Part, reference: str, plane: str | None = None) -
 
 
 def interface_shapes(part: Part, reference: str, count: int, plane: str | None = None) -> Array:
-    """(3n, count) static shapes under wrenches on the other interfaces, modal derivatives of the slowest m of them along
-    one another, and natural modes with all interfaces held.
+    """(3n, count) static shapes under wrenches on the other interfaces, modal derivatives of the slowest m of them
+    along one another, and natural modes with all interfaces held.
 
     m is the largest number for which static shapes and derivatives are at most `count`. Derivatives hold what goes with
     bending and twisting to second order; a space without them resists large deflections by stretching (it locks). The
@@ -148,8 +148,8 @@ def wrench_loads(part: Part, reference: str) -> Array:
 
 
 def wrenches_in_plane(count: int, plane: str | None) -> list[int]:
-    """Which of wrenches on interfaces, six each, are forces in the plane normal to an axis and torques about it; without
-    a plane all."""
+    """Which of `count` wrenches, six on each interface, are forces in the plane normal to an axis and torques about it;
+    without a plane all."""
     if plane is None:
         return list(range(count))
     normal = "xyz".index(plane)

@@ -9,7 +9,7 @@ import numpy as np
 
 from supple.elastic._checks import Array
 from supple.elastic.held import HeldStiffness, held_rows
-from supple.elastic.modal import natural_combinations, static_shapes, wrench_loads, wrenches_in_plane
+from supple.elastic.modal import wrench_loads, wrenches_in_plane
 from supple.errors import ConvergenceError
 
 if TYPE_CHECKING:
@@ -122,23 +122,19 @@ def _shapes_on_path(part: Part, reference: str, forces: Array) -> Array:
 
 
 def limited_loads(part: Part, reference: str, deflection: float, strain: float, plane: str | None) -> Array:
-    """(3n, 6k) nodal forces of wrenches on the k other interfaces at the limits of linear shapes; with `plane` (3n, 3k),
-    those in the plane normal to an axis.
+    """(3n, 6k) nodal forces of wrenches on the k other interfaces at the limits of linear shapes; with `plane` the 3k
+    of them in the plane normal to an axis. A part with one interface has its weight in three directions instead.
 
     Forces in all directions have the same limit, that of the most compliant direction, and so have torques: otherwise a
-    rod would be stretched by forces that no motion causes. Of a part with one interface: inertial loads of natural
-    modes, with at most the elastic energy of the first one.
+    rod would be stretched by forces that no motion causes.
     """
     _, K = part.elements.tangent(np.zeros_like(part.nodes))
-    shapes = natural_combinations(part, reference, plane) if len(part.interfaces) == 1 else static_shapes(part, reference)
-    limits = limit_factors(part, shapes, deflection, strain)
-    if len(part.interfaces) == 1:
-        loads = K @ shapes
-        energies = np.sqrt((shapes * loads).sum(axis=0))
-        return np.asarray(loads * np.minimum(limits, limits[0] * energies[0] / energies))
+    weight = np.kron(np.asarray(part.mass_matrix().sum(axis=1)).reshape(-1, 1), np.eye(3))
+    loads = weight if len(part.interfaces) == 1 else wrench_loads(part, reference)
+    limits = limit_factors(part, HeldStiffness(K, held_rows(part, [reference])).solve(loads), deflection, strain)
     for first in range(0, len(limits), 3):  # three forces, three torques, ...
         limits[first : first + 3] = limits[first : first + 3].min()
-    return np.asarray((wrench_loads(part, reference) * limits)[:, wrenches_in_plane(len(limits), plane)])
+    return np.asarray((loads * limits)[:, wrenches_in_plane(len(limits), plane)])
 
 
 def limit_factors(part: Part, shapes: Array, deflection: float, strain: float) -> Array:

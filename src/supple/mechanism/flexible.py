@@ -132,15 +132,15 @@ def damping_matrix(flexible: FlexibleBody, eta: Array) -> Array:
 def range_ratios(
     flexible: Iterable[FlexibleBody], coordinates: Mapping[str, Array]
 ) -> Iterator[tuple[FlexibleBody, float]]:
-    """Each body with its deformation over that of the shapes that its basis was tried on. `coordinates` has the
+    """Each body with its deformation over that of the shapes that its basis was compared with. `coordinates` has the
     amplitudes (r,) under the name of each body's first joint."""
     for each in flexible:
         yield each, each.basis.range_ratio(coordinates[each.frame(each.moving[0])])
 
 
 def warn_beyond_range(flexible: Iterable[FlexibleBody], coordinates: Mapping[str, Array], warned: set[str]) -> None:
-    """Warns once of each body that is deformed more than the shapes that its basis was tried on. `coordinates` has the
-    amplitudes (r,) under the name of each body's first joint; names of bodies are added to `warned`."""
+    """Warns once of each body that is deformed more than the shapes that its basis was compared with. `coordinates` has
+    the amplitudes (r,) under the name of each body's first joint; names of bodies are added to `warned`."""
     for each, ratio in range_ratios(flexible, coordinates):
         if each.name in warned or ratio <= 1:
             continue
@@ -148,8 +148,8 @@ def warn_beyond_range(flexible: Iterable[FlexibleBody], coordinates: Mapping[str
         trained = each.basis.trained_range
         warnings.warn(
             RangeWarning(
-                f"flexible body '{each.name}' is deformed by {ratio * trained:.3g} m (root mean square), its basis was "
-                f"tried on shapes up to {trained:.3g} m; make one that is for larger shapes: part.with_basis(deflection=...)"
+                f"flexible body '{each.name}' is deformed by {ratio * trained:.3g} m (root mean square); its basis was "
+                f"compared with all nodes up to {trained:.3g} m: make one for more with part.with_basis(deflection=...)"
             ),
             stacklevel=3,
         )
