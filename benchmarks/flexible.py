@@ -631,6 +631,26 @@ def stiffness(report: Report, quick: bool) -> None:
                 for what, error in errors.items():
                     name = f"{what}, default basis{' in a plane' if plane else ''}: difference, %"
                     report.target(name, abs(error), at_most=2.0)
+    for width in (1e-3, 10e-3):
+        for plane in (None, "y"):
+            for deflection in (0.25, 0.1):
+                difference = leaf(None, plane, width, deflection).basis.difference
+                report.row(
+                    leaf_width_over_thickness=round(width / LEAF[2]),
+                    plane=plane or "",
+                    deflection=deflection,
+                    difference_percent=round(100 * difference, 2),
+                )
+
+
+def leaf(modes: int | None, plane: str | None, width: float, deflection: float) -> Any:
+    """A leaf spring along z, thin along x, with a basis."""
+    length, _, thickness = LEAF
+    profile = np.array([[0, thickness, width], [length, thickness, width]])
+    bare = elastic.bar(profile, STEEL, length=length / 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", supple.RangeWarning)
+        return bare.with_basis(modes, plane=plane, deflection=deflection, progress=quiet)
 
 
 def hand_moved(mech: Mechanism, targets: dict[str, float], solve: Callable[..., Any]) -> float:
@@ -657,12 +677,11 @@ def step_time(mech: Mechanism) -> float:
 def guide_error(modes: int | None, plane: str | None) -> float:
     """Of a parallel guide of two leaf springs, moved by 1 % of their length, from 12 EI / L^3 each, %."""
     length, width, thickness = LEAF
-    profile = np.array([[0, thickness, width], [length, thickness, width]])
-    leaf = elastic.bar(profile, STEEL, length=length / 20).with_basis(modes, plane=plane, progress=quiet)
+    spring = leaf(modes, plane, width, 0.25)
     build = supple.Builder("guide", gravity=(0, 0, 0))
     build.body("stage", spatial.translation(np.array([0, 0, length])), 0.1, inertia=(1e-4,) * 3)
     for side, x in (("left", -0.015), ("right", 0.015)):
-        build.flexible(side, leaf, spatial.translation(np.array([x, 0, 0])))
+        build.flexible(side, spring, spatial.translation(np.array([x, 0, 0])))
         build.fixed(f"{side}_foot", "world", f"{side}.start")
         build.fixed(f"{side}_top", f"{side}.end", "stage")
     force = 24 * STEEL.young * width * thickness**3 / 12 / length**3 * 0.01 * length
