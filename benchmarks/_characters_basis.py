@@ -31,7 +31,7 @@ BOXING, DRUMMING = (2.4, 8e-3), (2.0, 5e-3)
 SECTIONS = 12
 """Of the mesh of each rod."""
 LEG_MODES, FOREARM_MODES = 16, 9
-"""As many as those of the basis from statics."""
+"""Of the bases from the boxing run."""
 BODIES = "head", "left_hand", "right_hand"
 MOST = 3.0
 """Error, %."""
