@@ -96,6 +96,19 @@ def test_interface_shapes_have_the_compliance_of_the_mesh(strip):
     assert J @ np.linalg.solve(basis.stiffness, J.T) == pytest.approx(exact, rel=1e-6, abs=1e-9 * np.abs(exact).max())
 
 
+@pytest.mark.parametrize("plane", [None, "y"])
+def test_parts_with_one_or_three_interfaces(strip, plane):
+    """They are compared under their weight, and under wrenches on two interfaces."""
+    alone = elastic.Part(strip.nodes, strip.tets, strip.material, {"start": strip.interfaces["start"]})
+    profile = np.array([[0, 0.01, 0.02], [0.1, 0.01, 0.02]])
+    three = elastic.bar(profile, strip.material, pads={"pad": ("+x", 0.04, 0.06)}, length=0.01)
+    for part, statics in ((alone, 0), (three, 2)):
+        basis = part.with_basis(plane=plane, progress=lambda fraction: None).basis
+        assert len(basis.frames) == statics
+        assert basis.difference < 0.02
+        assert basis.frequencies()[0] == pytest.approx(part.frequencies(1)[0], rel=1e-3)
+
+
 def test_cubature_is_near_the_exact_force(strip, part):
     reduced = strip.with_basis(9, method="linear", cubature=60, progress=lambda fraction: None).basis
     assert len(reduced.force.weights) <= 60

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from supple.elastic.part import Part
 
 SIGNS = {6: ("++++++", "+++---", "+-++-+"), 3: ("+++", "++-", "+-+")}
-"""Of the wrenches on an interface, in space and in a plane, in each of the combined loads."""
+"""Of the wrenches on an interface, in space and in a plane, in each of the combined loads; of weight the second."""
 MOST = 0.05
 """Difference from all nodes beyond which a basis is warned about."""
 ITERATIONS, LARGEST_STEP, TOLERANCE = 200, 0.05, 1e-9
@@ -33,8 +33,9 @@ def compared(part: Part, basis: Basis, loads: Array, progress: Callable[[float],
     displacements f_i . u of the interfaces: |f . (u_reduced - u)| / |f . u|.
     """
     count = loads.shape[1]
+    each = count // max(1, len(part.interfaces) - 1)
     worst, largest = 0.0, 0.0
-    for k, signs in enumerate(SIGNS[3 if count % 6 else 6]):
+    for k, signs in enumerate(SIGNS[6 if each == 6 else 3]):
         weights = np.resize([1.0 if sign == "+" else -1.0 for sign in signs], count) / np.sqrt(count)
         forces, u = _equilibrium(part, basis.reference, (loads @ weights).reshape(-1, 3))
         found = loads.T @ basis.displacements(amplitudes(part, basis, forces)).ravel()
@@ -52,9 +53,10 @@ def _equilibrium(part: Part, reference: str, forces: Array) -> tuple[Array, Arra
         try:
             return forces, static_path(part, reference, forces)[0]
         except ConvergenceError as error:
-            if not (error.load_fraction or 0.0) > 0.05:
+            reached = error.load_fraction or 0.0
+            if reached < 0.05:
                 raise
-            forces = 0.8 * error.load_fraction * forces
+            forces = 0.8 * reached * forces
 
 
 def amplitudes(part: Part, basis: Basis, forces: Array) -> Array:
@@ -66,7 +68,7 @@ def amplitudes(part: Part, basis: Basis, forces: Array) -> Array:
         at = basis.force.evaluate(eta)
         step = np.linalg.solve(at.tangent, load - at.force)
         length = float(np.abs(basis.modes @ step).max()) / size
-        eta = eta + step * min(1.0, LARGEST_STEP / length)
+        eta = eta + step * min(1.0, LARGEST_STEP / max(length, 1e-300))
         if length < TOLERANCE:
             return eta
     return np.full(basis.size, np.nan)
