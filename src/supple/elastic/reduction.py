@@ -59,23 +59,24 @@ def build_basis(
         modes = default_count(part, plane) if snapshots is None else SNAPSHOT_MODES
     singular_values: Array = np.zeros(0)
     training: Array | None = None
-    if snapshots is not None:
-        method = "snapshots"
-        training = in_reference_frame(part, reference, numbers(snapshots, (-1, len(part.nodes), 3), "snapshots"))
-        columns, singular_values = principal_modes(part, training, modes)
-    elif method == "linear":
-        columns = modes_with_held(part, [reference], modes, plane)
-    else:
-        columns = independent(interface_shapes(part, reference, modes, plane))
     with progress_callback("basis", progress) as report:
-        loads = limited_loads(part, reference, deflection, strain, plane)
+        if snapshots is not None:
+            method = "snapshots"
+            training = in_reference_frame(part, reference, numbers(snapshots, (-1, len(part.nodes), 3), "snapshots"))
+            columns, singular_values = principal_modes(part, training, modes)
+        elif method == "linear":
+            columns = modes_with_held(part, [reference], modes, plane)
+        else:
+            columns = independent(interface_shapes(part, reference, modes, plane))
         if cubature is not None and training is None:
+            loads = limited_loads(part, reference, deflection, strain, plane)
             training = sample_shapes(part, reference, loads, TRAINING, seed, lambda x: report(0.8 * x))
         fields = _scaled(_natural_modes(part, columns).reshape(len(part.nodes), 3, -1))
         made = _assembled(part, reference, method, fields, training, singular_values, cubature, plane, seed)
         if method != "interface":
             return made
-        difference, size = compared(part, made, loads, report)
+        loads = limited_loads(part, reference, deflection, strain, plane)
+        difference, size = compared(part, made, loads, lambda x: report(0.8 + 0.2 * x))
     return replace(made, difference=difference, trained_range=size)
 
 
