@@ -2,7 +2,7 @@
 
 Full finite elements simulate a part of the boxing motion. Principal components of the shapes of legs and forearms are
 the modes of the drummer's rods. The reduced drummer is compared with full finite elements of a part of the drumming
-motion, and so is the one with the basis of the library, from static shapes. Both runs begin at rest, 0.3 s after the
+motion, and so is the one with the basis of the library. Both runs begin at rest, 0.3 s after the
 start of the motion, and have a coarse mesh. The error is the largest distance between reduced and full, over the
 largest deviation of the full simulation from the quasi-static motion.
 """
@@ -31,7 +31,7 @@ BOXING, DRUMMING = (2.4, 8e-3), (2.0, 5e-3)
 SECTIONS = 12
 """Of the mesh of each rod."""
 LEG_MODES, FOREARM_MODES = 16, 9
-"""As many as those of the basis from statics."""
+"""Of the bases from the boxing run."""
 BODIES = "head", "left_hand", "right_hand"
 MOST = 3.0
 """Error, %."""

@@ -7,6 +7,8 @@ Parts, selected with `--only`:
 - `speed`: time steps per second on one core, compared with the full simulation and with other models of the same rod:
   Exudyn's ANCF cable, MuJoCo on links, and our engine on links.
 - `accuracy`: tip path of reduced rods and of the full simulation, for several bases and amplitudes.
+- `stiffness`: number of modes, statics against closed forms and full finite elements (a basis that locks is too stiff),
+  and time steps of the dancer.
 - `conservation`: amplitude lost by an undamped rod, stiffening of a spinning rod, momentum of a free assembly.
 
 The bases are made once and kept in the cache, so the first run takes some minutes longer. `--quick` finishes within a
@@ -50,10 +52,10 @@ BENDING = STEEL.young * SECOND_MOMENT
 BETA = DAMPING_RATIO / (np.pi * FREQUENCY)
 """Stiffness-proportional damping of the rod on a motor, s."""
 SAMPLED = 0.25
-"""Largest displacement of the shapes that a static basis is made of, over the length (default of `with_basis`)."""
+"""Largest displacement under each of the loads with which a basis is compared, over the length (`with_basis`)."""
 AMPLITUDES = (20, 30, 50)
-"""Degrees by which the motor turns in 0.4 s, so that the rod bends about 1, 1.5 and 2.4 times as far as the shapes that
-the basis is made of."""
+"""Degrees by which the motor turns in 0.4 s, so that the rod bends about 1, 1.5 and 2.4 times as far as under each of
+the loads with which its basis is compared."""
 STEPS_PER_SECOND = {"rod on motor": (20_000, 275), "two rods": (10_000, 260)}
 """For each mechanism our target and the figure of the retargeting paper."""
 
@@ -61,7 +63,13 @@ STEPS_PER_SECOND = {"rod on motor": (20_000, 275), "two rods": (10_000, 260)}
 def main() -> None:
     if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # read when NumPy is imported: start again
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"OPENBLAS_NUM_THREADS": "1"})
-    parts = {"reference": reference, "speed": speed, "accuracy": accuracy, "conservation": conservation}
+    parts = {
+        "reference": reference,
+        "speed": speed,
+        "accuracy": accuracy,
+        "stiffness": stiffness,
+        "conservation": conservation,
+    }
     args = parse_args(__doc__, list(parts))
     report = Report("flexible bodies", args)
     for name in args.only:
@@ -544,7 +552,7 @@ def path_error(part: elastic.Part, motion: Callable[[float], float], run: FullRu
 def accuracy(report: Report, quick: bool) -> None:
     part = steel_rod(20 if quick else 40)
     dt, seconds = (4e-3, 0.72) if quick else (1e-3, 1.0)
-    static = {n: planar(part, n) for n in ((8, 15) if quick else (5, 8, 10, 12, 15))}
+    static = {n: planar(part, n) for n in ((8, 15) if quick else (3, 6, 8, 11, 15))}
     run = full_run(static[15], tested_motion, dt, seconds)
 
     def add(basis: str, reduced: elastic.Part, **target: float) -> None:
@@ -555,12 +563,12 @@ def accuracy(report: Report, quick: bool) -> None:
             report.target(f"tip error, {basis}, {size} modes, %", error, **target)
 
     for n, reduced in static.items():
-        add("static shapes", reduced, **{"at_most": 1.0} if n == 15 else {})
-    add("static shapes, 80 cubature points", planar(part, 15, cubature=80), at_most=2.0)
+        add("in the plane", reduced, **{"at_most": 1.0} if n in (8, 15) else {})
+    add("in the plane, 80 cubature points", planar(part, 15, cubature=80), at_most=2.0)
+    add("in space", with_cached_basis(part, progress=quiet), at_most=1.0)
     other = full_run(static[15], other_motion, dt, 0.4 if quick else 0.5)
     add("snapshots of another motion", part.with_basis(10, snapshots=other.shapes, progress=quiet), at_most=1.0)
-    for method in ("linear", "modal derivatives"):
-        add(method, with_cached_basis(part, modes=15, method=method, progress=quiet))
+    add("linear", planar(part, 15, method="linear"))
     if not quick:
         amplitudes(report)
 
@@ -579,6 +587,123 @@ def amplitudes(report: Report) -> None:
             deflection_over_sampled=round(run.deflection / (SAMPLED * LENGTH), 2),
             tip_error_percent=float(f"{path_error(reduced, motion, run):.3g}"),
         )
+
+
+# stiffness
+
+
+LEAF = 0.05, 1e-3, 5e-4
+"""Length, width and thickness of the leaf springs of a guide, m."""
+BEAM_LENGTH, EA, EI, BEAM_DENSITY, SPIN = 10.0, 2.8e7, 1.4e4, 1.2, 6.0
+"""m, N, N m^2, kg/m, rad/s: the beam of Simo and Vu-Quoc (1986)."""
+
+
+def stiffness(report: Report, quick: bool) -> None:
+    """Statics with bases of several numbers of modes, in space and in a plane."""
+    raised = {"left_raise": np.pi / 2, "right_raise": np.pi / 2}
+    exact = hand_moved(supple.library.characters.dancer(sections=8), raised, full_equilibrium)
+    report.row(model="full finite elements, 8 sections", dancers_hand_mm=round(1e3 * exact, 3))
+    for plane, numbers in ((None, (9, 16, 21, None)), ("y", (3, 6, None))):
+        for modes in numbers:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", supple.RangeWarning)
+                start = process_time()
+                part = steel_rod(20).with_basis(modes, plane=plane, progress=quiet)
+                made = process_time() - start
+                errors = {"guide": guide_error(modes, plane), "stretch": stretch_error(modes, plane)}
+                row: dict[str, Any] = {}
+                if plane is None:
+                    dancer = supple.library.characters.dancer(modes=part.basis.size if part.basis else 0)
+                    moved = hand_moved(dancer, raised, supple.equilibrium)
+                    errors["hand"] = 100 * (moved / exact - 1)
+                    row = {"dancers_hand_mm": round(1e3 * moved, 3), "dancer_us_a_step": round(step_time(dancer))}
+            assert part.basis is not None
+            report.row(
+                modes=part.basis.size,
+                plane=plane or "",
+                guide_percent=round(errors["guide"], 2),
+                stretch_percent=round(errors["stretch"], 2),
+                difference_of_the_rod_percent=round(100 * (part.basis.difference or 0.0), 2),
+                rod_made_s=round(made, 2),
+                **row,
+            )
+            if modes is None:
+                for what, error in errors.items():
+                    name = f"{what}, default basis{' in a plane' if plane else ''}: difference, %"
+                    report.target(name, abs(error), at_most=2.0)
+    for width in (1e-3, 10e-3):
+        for plane in (None, "y"):
+            for deflection in (0.25, 0.1):
+                difference = leaf(None, plane, width, deflection).basis.difference
+                report.row(
+                    leaf_width_over_thickness=round(width / LEAF[2]),
+                    plane=plane or "",
+                    deflection=deflection,
+                    difference_percent=round(100 * difference, 2),
+                )
+
+
+def leaf(modes: int | None, plane: str | None, width: float, deflection: float) -> Any:
+    """A leaf spring along z, thin along x, with a basis."""
+    length, _, thickness = LEAF
+    profile = np.array([[0, thickness, width], [length, thickness, width]])
+    bare = elastic.bar(profile, STEEL, length=length / 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", supple.RangeWarning)
+        return bare.with_basis(modes, plane=plane, deflection=deflection, progress=quiet)
+
+
+def hand_moved(mech: Mechanism, targets: dict[str, float], solve: Callable[..., Any]) -> float:
+    """How far a force of 1 N moves the left hand of the dancer forward with both arms raised sideways, m."""
+    ends = [
+        solve(mech, wrenches, targets=targets, progress=quiet).poses["left_hand"][:3, 3]
+        for wrenches in ({}, {"left_hand": [1.0, 0, 0, 0, 0, 0]})
+    ]
+    return float(np.linalg.norm(ends[1] - ends[0]))
+
+
+def step_time(mech: Mechanism) -> float:
+    """Processor time of a time step while the arms swing, best of five, us."""
+    motors = {name: lambda t: 0.15 * (1 - np.cos(5 * t)) for name in ("left_swing", "right_raise")}
+    sim = supple.Simulation(mech, DT, "bdf2", at=supple.equilibrium(mech), motors=motors)
+    times = []
+    for _ in range(5):
+        start = process_time()
+        sim.step(200)
+        times.append((process_time() - start) / 200)
+    return 1e6 * min(times)
+
+
+def guide_error(modes: int | None, plane: str | None) -> float:
+    """Of a parallel guide of two leaf springs, moved by 1 % of their length, from 12 EI / L^3 each, %."""
+    length, width, thickness = LEAF
+    spring = leaf(modes, plane, width, 0.25)
+    build = supple.Builder("guide", gravity=(0, 0, 0))
+    build.body("stage", spatial.translation(np.array([0, 0, length])), 0.1, inertia=(1e-4,) * 3)
+    for side, x in (("left", -0.015), ("right", 0.015)):
+        build.flexible(side, spring, spatial.translation(np.array([x, 0, 0])))
+        build.fixed(f"{side}_foot", "world", f"{side}.start")
+        build.fixed(f"{side}_top", f"{side}.end", "stage")
+    force = 24 * STEEL.young * width * thickness**3 / 12 / length**3 * 0.01 * length
+    moved = supple.equilibrium(build.build(), {"stage": [force, 0, 0, 0, 0, 0]}).poses["stage"][0, 3]
+    return float(100 * (moved / (0.01 * length) - 1))
+
+
+def stretch_error(modes: int | None, plane: str | None) -> float:
+    """Of the stretch of a beam that rotates about its end, from rho A omega^2 L^3 / (3 EA), %."""
+    height = np.sqrt(12 * EI / EA)
+    material = elastic.Material(EA / height**2, 0.0, BEAM_DENSITY / height**2, beta=0.05)
+    beam = elastic.plate(BEAM_LENGTH, height, height, material, divisions=(10, 1, 1))
+    build = supple.Builder("spin", gravity=(0, 0, 0))
+    build.flexible("beam", beam.with_basis(modes, plane=plane, progress=quiet))
+    build.hinge("shaft", "world", "beam.start", at=(0, 0, 0), axis="y")
+    build.motor("drive", "shaft")
+    mech = build.build()
+    rates = np.array([SPIN if name == "shaft" else 0.0 for name in mech.coordinates])
+    sim = supple.Simulation(mech, 5e-3, "bdf2", rates=rates, motors={"drive": lambda t: SPIN * t})
+    sim.step(800)
+    expected = BEAM_DENSITY * SPIN**2 * BEAM_LENGTH**3 / (3 * EA)
+    return float(100 * ((np.linalg.norm(sim.poses["beam.end"][:3, 3]) - BEAM_LENGTH) / expected - 1))
 
 
 # conservation laws

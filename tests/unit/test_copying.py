@@ -30,7 +30,7 @@ def full() -> supple.Simulation:
 
 
 def driven() -> supple.Simulation:
-    return supple.Simulation(supple.library.rod_on_motor(modes=4, sections=4), DT, motors={"motor": swing})
+    return supple.Simulation(supple.library.rod_on_motor(modes=6, sections=4), DT, motors={"motor": swing})
 
 
 def linear() -> supple.ReducedSimulation:

@@ -178,17 +178,17 @@ def reduced_tip(part, wrench, gravity=(0.0, 0.0, 0.0)):
 LOADS = (([0.3, 0, 0, 0, 0, 0], [0, 0, 0]), ([0.15, 0, -0.1, 0, 0.02, 0], [3.0, 0, -9.0]))
 
 
-@pytest.mark.parametrize(("plane", "modes", "tolerance"), [("y", 12, 0.01), (None, 14, 0.02)])
-def test_reduced_statics(plane, modes, tolerance):
+@pytest.mark.parametrize("plane", ["y", None])
+def test_reduced_statics(plane):
     """A coarse rod under loads that were not sampled: tip of the reduced part against that of all nodes."""
     material = elastic.Material(2e9, 0.3, 1200.0)
     coarse = elastic.rod(0.3, 4e-3, material, sections=10, sides=4)
-    part = coarse.with_basis(modes, plane=plane, shapes=30 if plane else 5, progress=lambda fraction: None)
+    part = coarse.with_basis(plane=plane, progress=lambda fraction: None)
     for wrench, gravity in LOADS:
         weight = coarse.mass_matrix() @ np.tile(gravity, (len(coarse.nodes), 1))
         full = tip(coarse, static_path(coarse, "start", tip_force(coarse, wrench) + weight)[0])
         assert np.linalg.norm(full) > 0.02 * 0.3
-        assert np.linalg.norm(reduced_tip(part, wrench, gravity) - full) < tolerance * np.linalg.norm(full)
+        assert np.linalg.norm(reduced_tip(part, wrench, gravity) - full) < 0.01 * np.linalg.norm(full)
 
 
 @pytest.mark.long
@@ -196,7 +196,7 @@ def test_reduced_statics(plane, modes, tolerance):
     ("options", "tolerance"), [({"plane": "y"}, 0.005), ({"plane": "y", "cubature": 80}, 0.01), ({}, 0.01)]
 )
 def test_reduced_statics_of_a_steel_rod(rod, options, tolerance):
-    part = rod.with_basis(15, progress=lambda fraction: None, **options)
+    part = rod.with_basis(progress=lambda fraction: None, **options)
     for wrench in ([1, 0, 0, 0, 0, 0], [3, 0, 1, 0, 0.2, 0], [0, 0, 0, 0, 0.5, 0]):
         full = tip(rod, static_path(rod, "start", tip_force(rod, wrench))[0])
         assert np.linalg.norm(reduced_tip(part, wrench) - full) < tolerance * np.linalg.norm(full)

@@ -25,7 +25,7 @@ LINE_DENSITY = STEEL.density * np.pi * DIAMETER**2 / 4
 def rod(material: elastic.Material = STEEL, **options) -> elastic.Part:
     """A coarse rod that bends in the plane normal to y."""
     part = elastic.rod(LENGTH, DIAMETER, material, sections=12)
-    return with_cached_basis(part, **{"modes": 8, "plane": "y", "shapes": 20} | options)
+    return with_cached_basis(part, **{"modes": 8, "plane": "y"} | options)
 
 
 def clamped(part: elastic.Part, tip_mass: float = 0.0, gravity=(0.0, 0.0, 0.0)) -> supple.Mechanism:
@@ -99,7 +99,7 @@ def test_momentum_of_a_free_assembly():
     rates[[names.index(f"base.{i}") for i in range(6)]] = [0.3, 0.0, -0.2, 0.0, 2.0, 0.0]
     rates[0] = 0.2
     lost = []
-    for dt in (1e-3, 5e-4):
+    for dt in (2e-3, 1e-3):
         sim = supple.Simulation(mech, dt, "bdf2", rates=rates)
         sim.step(4)  # the first step is backward Euler
         before = sim.momentum
@@ -111,7 +111,7 @@ def test_momentum_of_a_free_assembly():
 
 
 def test_a_stiff_rod_moves_as_a_rigid_one():
-    stiff = rod(replace(STEEL, young=1000 * STEEL.young), method="linear", modes=4, shapes=40)
+    stiff = rod(replace(STEEL, young=1000 * STEEL.young), method="linear", modes=4)
     build = supple.Builder("swing")
     build.flexible("rod", stiff, spatial.pose(spatial.so3_exp([0, 0.6, 0]), np.zeros(3)))
     build.hinge("pivot", "world", "rod.start", at=(0, 0, 0), axis="y")
@@ -215,7 +215,7 @@ def test_gradients_of_a_run(four_bar):
     build.hinge("hold", "rod.end", "tip", at=(0, 0, LENGTH), axis="y", stiffness=5.0, damping=1e-3)
     build.motor("motor", "foot")
     _check_gradients(build.build(), "tip", 3e-3)
-    _check_gradients(four_bar, "tip", 3e-4)  # faster jumps stretch the coupler, and a step has several solutions
+    _check_gradients(four_bar, "tip", 1e-4)  # faster jumps stretch the coupler, and a step has several solutions
 
 
 def _check_gradients(mech: supple.Mechanism, tip: str, jump: float) -> None:

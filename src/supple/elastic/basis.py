@@ -31,8 +31,7 @@ class Basis:
     reference: str
     """Name of the interface that carries the body frame."""
     method: str
-    """How the modes were made: "static", "snapshots", "linear", "modal derivatives", "craig-bampton" or
-    "interface"."""
+    """How the modes were made: "interface", "linear" or "snapshots"."""
     origin: Array
     """(3,) centroid of the reference interface in the part's coordinates, m. The body frame has the part's axes."""
     modes: Array
@@ -53,10 +52,13 @@ class Basis:
     beta: float
     """Rayleigh damping, s: the generalised force -beta d/dt f(eta), with f the internal force."""
     trained_range: float
-    """Largest mass-weighted root mean square displacement among the training shapes, m; infinite for modes that were
-    not trained on nonlinear shapes."""
+    """Largest mass-weighted root mean square displacement among the shapes of the full mesh that the basis was made of
+    or compared with, m; infinite for linear modes."""
     singular_values: Array
-    """(r,) singular values of the training shapes, mass-weighted, sqrt(kg) m; empty for other methods."""
+    """(r,) singular values of the snapshots, mass-weighted, sqrt(kg) m; empty for other methods."""
+    difference: float | None = None
+    """Largest relative difference from the full mesh under three combined loads (`supple.elastic.comparison`); None for
+    linear modes and snapshots, which are not compared."""
 
     @property
     def size(self) -> int:
@@ -112,5 +114,5 @@ class Basis:
         return np.asarray(np.sqrt(np.maximum(squares, 0)) / (2 * np.pi))
 
     def range_ratio(self, eta: Array) -> float:
-        """Root mean square displacement at eta over that of the training shapes; above 1 the modes are not trained."""
+        """Root mean square displacement at eta over `trained_range`."""
         return float(np.sqrt(eta @ self.mass_matrix @ eta / self.mass) / self.trained_range)

@@ -1,4 +1,4 @@
-"""Bases of parts kept on disk, because a basis of nonlinear shapes takes half a minute to make."""
+"""Bases of parts kept on disk, because a basis of a fine mesh takes some time to make."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
+from supple.elastic.comparison import warn_if_different
 from supple.elastic.part import Part
 from supple.elastic.part_files import VERSION, load
 from supple.errors import MechanismError
@@ -29,7 +30,10 @@ def with_cached_basis(part: Part, *, progress: Callable[[float], None] | None = 
     file = cache_folder() / f"basis-{_fingerprint(part, options)}.npz"
     if file.is_file():
         with suppress(MechanismError):  # damaged: made again
-            return load(file)
+            found = load(file)
+            if found.basis is not None:
+                warn_if_different(found.basis)
+                return found
     made = part.with_basis(progress=progress, **options)
     with suppress(OSError, MechanismError):  # a cache that cannot be written is no error
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -62,6 +62,15 @@ class InterfaceFrame(Compiled):
         arrays = (self.point, self.point_rate, self.matrix, self.matrix_rate)
         return _core.InterfaceFrame(*(np.ascontiguousarray(array) for array in arrays))
 
+    def in_plane(self, normal: int) -> InterfaceFrame:
+        """The frame that moves only in the plane normal to an axis (0, 1 or 2), as that of a symmetric part does. The
+        mesh is not quite symmetric: a remainder of 1e-8 of the motion would make joints that close a loop in the plane
+        nearly redundant, which statics does not get through."""
+        away = np.ones(3)
+        away[normal] = 0
+        within = np.outer(away, away) + np.outer(1 - away, 1 - away)
+        return InterfaceFrame(self.point, self.point_rate * away, self.matrix * within, self.matrix_rate * within)
+
     def pose(self, z: Array) -> Array:
         """(4, 4) from the interface's frame to the body frame at the coordinates z (d,)."""
         result = np.eye(4)

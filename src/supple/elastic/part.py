@@ -141,13 +141,12 @@ class Part:
 
     def with_basis(
         self,
-        modes: int = 15,
+        modes: int | None = None,
         *,
         reference: str | None = None,
-        method: str = "static",
+        method: str = "interface",
         snapshots: ArrayLike | None = None,
         cubature: int | None = None,
-        shapes: int = 40,
         deflection: float = 0.25,
         strain: float = 0.01,
         plane: str | None = None,
@@ -157,35 +156,34 @@ class Part:
         """Returns a copy of the part with a basis of at most `modes` modes, in which the engine describes its shape.
 
         Args:
-            modes: number of modes. A static or snapshot basis has fewer if the training shapes span fewer.
+            modes: number of modes; fewer if fewer are independent. Default: 25 for two interfaces and six for each
+                further one; with `plane` 8 and three.
             reference: interface that carries the body frame (default: the first).
             method: how the modes are made.
-                "principal components": from nonlinear static shapes of the full mesh, mass-weighted. Their loads are
-                sampled wrenches on the interfaces and inertial loads of natural modes.
-                "linear": natural modes.
-                "modal derivatives": natural modes and their derivatives at rest.
-                "craig-bampton": static shapes of unit interface motions, and fixed-interface modes.
-                "interface": static shapes of unit interface motions, and modal derivatives of the slowest of them; for
-                a part that moves in space between bodies much heavier than itself.
-                "static": with `plane`, principal components; without it, natural modes, their derivatives, and
-                principal components of what the static shapes have outside those.
-            snapshots: (s, n, 3) nodal displacements in the part's coordinates, m, from a run of the full mesh. They
-                replace the static shapes. Rigid motion is removed with the frame of the reference interface.
-            cubature: number of quadrature points for the internal force. Default: the exact quartic energy for "stvk",
-                all points for "neo-hookean".
-            shapes: number of static shapes to sample.
-            deflection: largest displacement of the static shapes, over the size of the part.
-            strain: largest strain of the static shapes, estimated linearly. The smaller limit of the two holds.
+                "interface": static shapes under wrenches on the other interfaces (six each; with `plane` three), the
+                derivatives of the slowest of them along one another, and natural modes with all interfaces held. The
+                basis is compared with all nodes of the mesh under three combined loads.
+                "linear": natural modes, for small vibrations. They resist large deflections by stretching.
+            snapshots: (s, n, 3) nodal displacements in the part's coordinates, m, from a run of the full mesh; the
+                modes are their principal components. Rigid motion is removed with the frame of the reference interface.
+            cubature: number of quadrature points for the internal force, trained on static shapes. Default: the exact
+                quartic energy for "stvk", all points for "neo-hookean".
+            deflection: largest displacement of the shapes with which the basis is compared and on which cubature is
+                trained, over the size of the part.
+            strain: largest strain of these shapes, estimated linearly. The smaller limit of the two holds.
             plane: "x", "y" or "z", an axis of the part's coordinates: the part bends only in the plane normal to it
-                and is rigid in all other directions. A given number of modes describes motion in a plane far better
-                than motion in space.
-            seed: of the sampled loads.
+                and is rigid in all other directions.
+            seed: of the loads of the static shapes for cubature.
             progress: called with the fraction done; default: a progress bar.
 
         Raises:
             MechanismError: no such interface or method; more modes than the snapshots span.
-            ConvergenceError: a static shape was not found; sample smaller ones with `deflection` or `strain`.
+            ConvergenceError: a static shape was not found; allow smaller ones with `deflection` or `strain`.
+
+        Warns:
+            RangeWarning: the basis differs by more than 5 % from all nodes of the mesh (`basis.difference`).
         """
+        from supple.elastic.comparison import warn_if_different
         from supple.elastic.reduction import build_basis
 
         basis = build_basis(
@@ -195,13 +193,13 @@ class Part:
             method=method,
             snapshots=snapshots,
             cubature=cubature,
-            shapes=shapes,
             deflection=deflection,
             strain=strain,
             plane=plane,
             seed=seed,
             progress=progress,
         )
+        warn_if_different(basis)
         return replace(self, basis=basis)
 
     def without_basis(self) -> Part:

@@ -16,7 +16,7 @@ from supple.elastic.part import Part
 from supple.elastic.reduced_force import CubatureForce, QuarticForce, ReducedForce
 from supple.files import Format, reading, write_archive
 
-VERSION = 1
+VERSION = 2
 FORMAT = Format("supple-elastic-part", VERSION, "an elastic part", "part.save(path)")
 BASIS_ARRAYS = ("origin", "modes", "first_moment", "gram", "singular_values")
 FRAME_ARRAYS = ("point", "point_rate", "matrix", "matrix_rate")
@@ -55,10 +55,9 @@ def load(path: str | PathLike[str]) -> Part:
 
 
 def _packed_basis(basis: Basis) -> tuple[dict[str, Any], dict[str, Any]]:
-    names = ("reference", "method", "mass", "alpha", "beta")
+    names = ("reference", "method", "mass", "alpha", "beta", "difference")
     header: dict[str, Any] = {name: getattr(basis, name) for name in names}
-    trained = basis.trained_range
-    header["trained_range"] = trained if np.isfinite(trained) else None
+    header["trained_range"] = None if np.isinf(basis.trained_range) else basis.trained_range
     header["frames"] = list(basis.frames)
     arrays: dict[str, Any] = {name: getattr(basis, name) for name in BASIS_ARRAYS}
     for i, frame in enumerate(basis.frames.values()):
@@ -96,7 +95,7 @@ def _unpacked_basis(part: Part, header: dict[str, Any], arrays: dict[str, Any]) 
     }
     if {header["reference"], *frames} != set(part.interfaces):
         raise ValueError("the interfaces of the basis are not those of the part")
-    trained = header["trained_range"]
+    trained, difference = header["trained_range"], header.get("difference")  # files of version 1 have no difference
     return Basis(
         reference=str(header["reference"]),
         method=str(header["method"]),
@@ -111,4 +110,5 @@ def _unpacked_basis(part: Part, header: dict[str, Any], arrays: dict[str, Any]) 
         beta=float(header["beta"]),
         trained_range=np.inf if trained is None else float(trained),
         singular_values=checked("singular_values", -1),
+        difference=None if difference is None else float(difference),
     )

@@ -3,41 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.elastic._checks import Array, numbers
 from supple.elastic.basis import Basis
+from supple.elastic.comparison import compared
 from supple.elastic.cubature import cubature_force, full_force, quartic_force
-from supple.elastic.held import HeldStiffness, held_rows
-from supple.elastic.modal import craig_bampton_shapes, interface_shapes, linear_modes, modal_derivatives
+from supple.elastic.modal import interface_shapes, modes_with_held
 from supple.elastic.reduced_force import ReducedForce
-from supple.elastic.statics import limited_modes, limited_wrenches, sample_shapes
+from supple.elastic.statics import limited_loads, sample_shapes
 from supple.errors import MechanismError
 from supple.progress import progress_callback
 
 if TYPE_CHECKING:
     from supple.elastic.part import Part
 
-LINEAR_METHODS = ("linear", "modal derivatives", "craig-bampton", "interface")
-METHODS = ("static", "principal components", *LINEAR_METHODS)
+METHODS = ("interface", "linear")
 ROUNDING = 1e-9
 """Singular values below this share of the largest are rounding: shapes are solved to about 1e-11."""
-MISSING = 0.5
-"""Share of a wrench response (square root of its energy) outside the space, beyond which the space lacks it."""
+DERIVATIVES, HELD_MODES = {True: 3, False: 15}, {True: 2, False: 4}
+"""Of an interface basis by default, in a plane and in space: derivatives of the slowest two or five static shapes, and
+modes with all interfaces held, two in each plane."""
+SNAPSHOT_MODES = 15
+"""Of a basis from snapshots by default."""
+TRAINING = 40
+"""Static shapes on which cubature is trained."""
 
 
 def build_basis(
     part: Part,
-    modes: int,
+    modes: int | None,
     reference: str,
     *,
-    method: str = "static",
+    method: str = "interface",
     snapshots: ArrayLike | None = None,
     cubature: int | None = None,
-    shapes: int = 40,
     deflection: float = 0.25,
     strain: float = 0.01,
     plane: str | None = None,
@@ -45,38 +49,35 @@ def build_basis(
     progress: Callable[[float], None] | None = None,
 ) -> Basis:
     """A reduced basis; see `Part.with_basis`."""
-    if modes < 1:
+    if modes is not None and modes < 1:
         raise MechanismError(f"a basis needs a mode at least, got {modes}")
     if method not in METHODS:
         raise MechanismError(f"there is no method '{method}' for a basis; choose one of {', '.join(METHODS)}")
     if plane not in (None, "x", "y", "z"):
         raise MechanismError(f"a plane is named by its normal 'x', 'y' or 'z', got '{plane}'")
+    if modes is None:
+        modes = default_count(part, plane) if snapshots is None else SNAPSHOT_MODES
     singular_values: Array = np.zeros(0)
     training: Array | None = None
-    if snapshots is not None:
-        method = "snapshots"
-        training = in_reference_frame(part, reference, numbers(snapshots, (-1, len(part.nodes), 3), "snapshots"))
-        columns, singular_values = principal_modes(part, training, modes)
-    elif method in LINEAR_METHODS and cubature is None:
-        columns = _linear_columns(part, reference, method, modes)
-    else:
-        lead = leading_count(part, reference, modes, plane)
-        linear, inertial = limited_modes(part, reference, lead, deflection, strain, plane)
-        wrenches = limited_wrenches(part, reference, deflection, strain, plane)
-        count = shapes // 5 if wrenches.shape[1] else 0
-        with progress_callback("static shapes", progress) as report:
-            training = sample_shapes(part, reference, inertial, shapes - count, seed, lambda x: report(0.8 * x))
-            if count:
-                more = sample_shapes(part, reference, wrenches, count, seed + 1, lambda x: report(0.8 + 0.2 * x))
-                training = np.concatenate([training, more])
-        if method == "principal components" or (method == "static" and plane is not None):
+    with progress_callback("basis", progress) as report:
+        if snapshots is not None:
+            method = "snapshots"
+            training = in_reference_frame(part, reference, numbers(snapshots, (-1, len(part.nodes), 3), "snapshots"))
             columns, singular_values = principal_modes(part, training, modes)
-        elif method == "static":
-            columns = companion_modes(part, reference, linear, training, wrenches, modes)
+        elif method == "linear":
+            columns = modes_with_held(part, [reference], modes, plane)
         else:
-            columns = _linear_columns(part, reference, method, modes)
-    fields = _scaled(_natural_modes(part, columns).reshape(len(part.nodes), 3, -1))
-    return _assembled(part, reference, method, fields, training, singular_values, cubature, seed)
+            columns = independent(interface_shapes(part, reference, modes, plane))
+        if cubature is not None and training is None:
+            loads = limited_loads(part, reference, deflection, strain, plane)
+            training = sample_shapes(part, reference, loads, TRAINING, seed, lambda x: report(0.8 * x))
+        fields = _scaled(_natural_modes(part, columns).reshape(len(part.nodes), 3, -1))
+        made = _assembled(part, reference, method, fields, training, singular_values, cubature, plane, seed)
+        if method != "interface":
+            return made
+        loads = limited_loads(part, reference, deflection, strain, plane)
+        difference, size = compared(part, made, loads, lambda x: report(0.8 + 0.2 * x))
+    return replace(made, difference=difference, trained_range=size)
 
 
 def in_reference_frame(part: Part, reference: str, displacements: Array) -> Array:
@@ -118,68 +119,17 @@ def principal_modes(part: Part, shapes: Array, count: int) -> tuple[Array, Array
     return Q @ solve_triangular(factor, left[:, :count]), values[:count]
 
 
-def companion_modes(part: Part, reference: str, linear: Array, shapes: Array, wrenches: Array, count: int) -> Array:
-    """(3n, count) linear modes, the modal derivatives of each pair of them, and remaining shapes.
-
-    A slender part that bends by amplitudes a_k moves by about sum_k a_k A_k + sum_kl a_k a_l B_kl. The companions B_kl
-    shorten the part and turn its sections; a space without them resists bending by stretching (it locks). Bending in
-    space needs many of them. Principal components of static shapes mix linear modes with companions and lock until they
-    have nearly all (measured: a rod in space, 15 modes, errors of 23 to 95 %; with companions below 0.7 %). Bending
-    in a plane needs few, so there principal components do better. Linear responses to wrenches that the space lacks
-    come next (a rod's torsion and stretch), then principal components of the parts of static shapes (s, n, 3)
-    outside the space, both in the norm of the stiffness at rest.
-    """
-    basis = np.hstack([linear, modal_derivatives(part, reference, linear)])[:, :count]
-    more = count - basis.shape[1]
-    if more > 0:
-        _, K = part.elements.tangent(np.zeros_like(part.nodes))
-        responses = HeldStiffness(K, held_rows(part, [reference])).solve(wrenches)
-        responses /= np.sqrt(np.einsum("nk,nk->k", responses, K @ responses))
-        missing, values = _components_outside(basis, responses, K)
-        basis = np.hstack([basis, missing[:, values > MISSING][:, :more]])
-        more = count - basis.shape[1]
-    if more > 0:
-        others, values = _components_outside(basis, shapes.reshape(len(shapes), -1).T, K)
-        span = basis.shape[1] + int((values > ROUNDING * values[0]).sum())
-        if count > span:
-            raise MechanismError(
-                f"the static shapes span {span} modes only; ask for at most {span} or sample more shapes"
-            )
-        basis = np.hstack([basis, others[:, :more]])
-    return basis
+def default_count(part: Part, plane: str | None) -> int:
+    """Number of modes of an interface basis unless another is given."""
+    statics = (3 if plane else 6) * max(1, len(part.interfaces) - 1)
+    return statics + DERIVATIVES[plane is not None] + HELD_MODES[plane is not None]
 
 
-def _components_outside(basis: Array, columns: Array, K: Any) -> tuple[Array, Array]:
-    """Principal components (3n, k) in the norm of K of the parts of columns (3n, k) outside the span of a basis (3n,
-    r), and their singular values (k,)."""
-    Q, _ = np.linalg.qr(basis)
-    KQ = K @ Q
-    Q, R = np.linalg.qr(columns - Q @ np.linalg.solve(Q.T @ KQ, KQ.T @ columns))
-    factor = np.linalg.cholesky(Q.T @ (K @ Q)).T
-    left, values, _ = np.linalg.svd(factor @ R)
-    return Q @ np.linalg.solve(factor, left), values
-
-
-def leading_count(part: Part, reference: str, modes: int, plane: str | None) -> int:
-    """The largest m for which m linear modes and their m (m + 1) / 2 companions are at most `modes`. In space it is
-    reduced by one where that would split a pair of equal frequencies: a symmetric part bends alike in all
-    directions."""
-    m = max(1, int((np.sqrt(9 + 8 * modes) - 3) / 2))
-    if plane is None and m > 1:
-        frequencies = linear_modes(part, reference, m + 1, loaded=True)[0]
-        m -= int(frequencies[m] < 1.01 * frequencies[m - 1])
-    return m
-
-
-def _linear_columns(part: Part, reference: str, method: str, count: int) -> Array:
-    if method == "craig-bampton":
-        return craig_bampton_shapes(part, reference, count)
-    if method == "interface":
-        return interface_shapes(part, reference, count)
-    if method == "linear":
-        return linear_modes(part, reference, count)[1]
-    modes = linear_modes(part, reference, leading_count(part, reference, count, None), loaded=True)[1]
-    return np.hstack([modes, modal_derivatives(part, reference, modes)])[:, :count]
+def independent(columns: Array) -> Array:
+    """(3n, r) orthonormal columns that span what columns (3n, k) span up to rounding: derivatives may be zero or repeat
+    one another."""
+    left, values, _ = np.linalg.svd(columns / np.linalg.norm(columns, axis=0).clip(1e-300), full_matrices=False)
+    return np.asarray(left[:, values > ROUNDING * values[0]])
 
 
 def _natural_modes(part: Part, columns: Array) -> Array:
@@ -213,6 +163,7 @@ def _assembled(
     training: Array | None,
     singular_values: Array,
     cubature: int | None,
+    plane: str | None,
     seed: int,
 ) -> Basis:
     n, _, r = fields.shape
@@ -236,7 +187,11 @@ def _assembled(
         force = quartic_force(part, fields)
     else:
         force = full_force(part, fields)
-    others = [name for name in part.interfaces if name != reference]
+    frames = {
+        name: part.interface(name).frame_of_modes(fields, origin) for name in part.interfaces if name != reference
+    }
+    if plane is not None:
+        frames = {name: frame.in_plane("xyz".index(plane)) for name, frame in frames.items()}
     values = {
         "origin": origin,
         "modes": fields,
@@ -252,7 +207,7 @@ def _assembled(
         **values,
         mass=part.mass,
         force=force,
-        frames={name: part.interface(name).frame_of_modes(fields, origin) for name in others},
+        frames=frames,
         alpha=part.material.alpha,
         beta=part.material.beta,
         trained_range=trained,

@@ -9,8 +9,8 @@ import numpy as np
 
 from supple.elastic._checks import Array
 from supple.elastic.held import HeldStiffness, held_rows
-from supple.elastic.modal import linear_modes, wrench_loads
-from supple.errors import ConvergenceError, MechanismError
+from supple.elastic.modal import wrench_loads, wrenches_in_plane
+from supple.errors import ConvergenceError
 
 if TYPE_CHECKING:
     from supple.elastic.part import Part
@@ -121,56 +121,20 @@ def _shapes_on_path(part: Part, reference: str, forces: Array) -> Array:
                 raise
 
 
-def limited_wrenches(part: Part, reference: str, deflection: float, strain: float, plane: str | None) -> Array:
-    """(3n, 6k) nodal forces of wrenches on the other interfaces at the limits of linear shapes.
+def limited_loads(part: Part, reference: str, deflection: float, strain: float, plane: str | None) -> Array:
+    """(3n, 6k) nodal forces of wrenches on the k other interfaces at the limits of linear shapes; with `plane` the 3k
+    of them in the plane normal to an axis. A part with one interface has its weight in three directions instead.
 
     Forces in all directions have the same limit, that of the most compliant direction, and so have torques: otherwise a
-    rod would be stretched by forces that no motion causes. With `plane` only forces in that plane and torques about its
-    normal remain.
+    rod would be stretched by forces that no motion causes.
     """
-    loads = wrench_loads(part, reference)
     _, K = part.elements.tangent(np.zeros_like(part.nodes))
+    weight = np.kron(np.asarray(part.mass_matrix().sum(axis=1)).reshape(-1, 1), np.eye(3))
+    loads = weight if len(part.interfaces) == 1 else wrench_loads(part, reference)
     limits = limit_factors(part, HeldStiffness(K, held_rows(part, [reference])).solve(loads), deflection, strain)
     for first in range(0, len(limits), 3):  # three forces, three torques, ...
         limits[first : first + 3] = limits[first : first + 3].min()
-    if plane is not None:
-        normal = "xyz".index(plane)
-        kept = [i for i in range(len(limits)) if (i % 6 < 3) == (i % 3 != normal)]
-        return np.asarray((loads * limits)[:, kept])
-    return np.asarray(loads * limits)
-
-
-def limited_modes(
-    part: Part, reference: str, count: int, deflection: float, strain: float, plane: str | None
-) -> tuple[Array, Array]:
-    """Linear modes (3n, count), with loaded interfaces, at the limits of linear shapes and with at most the elastic
-    energy of the first one; and the nodal forces (3n, count) whose linear response they are."""
-    wanted = count if plane is None else 3 * count + 3
-    frequencies, modes = linear_modes(part, reference, wanted, loaded=True)
-    if plane is not None:
-        frequencies, modes = _modes_in_plane(part, frequencies, modes, "xyz".index(plane), count)
-    limits = limit_factors(part, modes, deflection, strain)
-    modes = modes * np.minimum(limits, limits[0] * frequencies[0] / frequencies)
-    _, K = part.elements.tangent(np.zeros_like(part.nodes))
-    return modes, K @ modes
-
-
-def _modes_in_plane(part: Part, frequencies: Array, modes: Array, normal: int, count: int) -> tuple[Array, Array]:
-    """The combinations of modes that move normal to the plane with less than 1 % of their mass, diagonalised again:
-    modes of equal frequency come in any directions."""
-    from scipy.linalg import eigh
-
-    fields = modes.reshape(len(part.nodes), 3, -1)
-    grams = [fields[:, i].T @ (part.mass_matrix() @ fields[:, i]) for i in range(3)]
-    shares, directions = eigh(grams[normal], sum(grams))
-    inside = np.linalg.qr(directions[:, shares < 0.01])[0]
-    squares, turns = np.linalg.eigh(inside.T @ (frequencies[:, None] ** 2 * inside))
-    if len(squares) < count:
-        raise MechanismError(
-            f"only {len(squares)} linear modes move in the plane normal to {'xyz'[normal]}; ask for fewer modes or no "
-            "plane"
-        )
-    return np.sqrt(squares[:count]), modes @ (inside @ turns[:, :count])
+    return np.asarray((loads * limits)[:, wrenches_in_plane(len(limits), plane)])
 
 
 def limit_factors(part: Part, shapes: Array, deflection: float, strain: float) -> Array:

@@ -31,7 +31,7 @@ class FlexibleBody(Record):
 
     name: str
     part: Part
-    """With a basis: `part.with_basis(modes=15)`."""
+    """With a basis: `part.with_basis()`."""
 
     def __post_init__(self) -> None:
         from supple.elastic import Part
@@ -43,7 +43,7 @@ class FlexibleBody(Record):
             )
         if self.part.basis is None:
             raise MechanismError(
-                f"the part of flexible body '{self.name}' has no basis; reduce it first: part.with_basis(modes=15)"
+                f"the part of flexible body '{self.name}' has no basis; reduce it first: part.with_basis()"
             )
         if len(self.part.interfaces) < 2:
             raise MechanismError(
@@ -132,15 +132,15 @@ def damping_matrix(flexible: FlexibleBody, eta: Array) -> Array:
 def range_ratios(
     flexible: Iterable[FlexibleBody], coordinates: Mapping[str, Array]
 ) -> Iterator[tuple[FlexibleBody, float]]:
-    """Each body with its deformation over that of the shapes that its basis was made of. `coordinates` has the
+    """Each body with its deformation over that of the shapes that its basis was compared with. `coordinates` has the
     amplitudes (r,) under the name of each body's first joint."""
     for each in flexible:
         yield each, each.basis.range_ratio(coordinates[each.frame(each.moving[0])])
 
 
 def warn_beyond_range(flexible: Iterable[FlexibleBody], coordinates: Mapping[str, Array], warned: set[str]) -> None:
-    """Warns once of each body that is deformed more than the shapes that its basis was made of. `coordinates` has the
-    amplitudes (r,) under the name of each body's first joint; names of bodies are added to `warned`."""
+    """Warns once of each body that is deformed more than the shapes that its basis was compared with. `coordinates` has
+    the amplitudes (r,) under the name of each body's first joint; names of bodies are added to `warned`."""
     for each, ratio in range_ratios(flexible, coordinates):
         if each.name in warned or ratio <= 1:
             continue
@@ -148,8 +148,8 @@ def warn_beyond_range(flexible: Iterable[FlexibleBody], coordinates: Mapping[str
         trained = each.basis.trained_range
         warnings.warn(
             RangeWarning(
-                f"flexible body '{each.name}' is deformed by {ratio * trained:.3g} m (root mean square), its basis was "
-                f"made of shapes up to {trained:.3g} m; make one of larger shapes: part.with_basis(deflection=...)"
+                f"flexible body '{each.name}' is deformed by {ratio * trained:.3g} m (root mean square); its basis was "
+                f"compared with all nodes up to {trained:.3g} m: make one for more with part.with_basis(deflection=...)"
             ),
             stacklevel=3,
         )

@@ -29,7 +29,9 @@ def basis(
     part: Annotated[
         str | None, typer.Option("--part", metavar="NAME", help="Flexible body (default: the only one)")
     ] = None,
-    modes: Annotated[int, typer.Option("--modes", help="Number of modes")] = 15,
+    modes: Annotated[
+        int | None, typer.Option("--modes", help="Number of modes (default: 25, with --plane 8; 15 with --run)")
+    ] = None,
     plane: Annotated[
         str | None, typer.Option("--plane", metavar="AXIS", help="Bend only in the plane normal to an axis of the part")
     ] = None,

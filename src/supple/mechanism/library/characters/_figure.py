@@ -13,6 +13,7 @@ from supple import spatial
 from supple.mechanism.builder import Builder
 from supple.mechanism.library.characters._parts import (
     DARK,
+    ROD_MODES,
     SERVO_MASS,
     SERVO_SIZE,
     WHITE,
@@ -36,8 +37,6 @@ STUB, GRIP = 0.015, 0.03
 """From the elbow to the rod, and from the rod to the middle of the hand, m."""
 FREQUENCY = 1.2
 """Of the slowest vibration, fore and aft, Hz."""
-LEG_MODES, ARM_MODES = 16, 9
-"""Of each rod, in space: responses to six wrenches on its end, and ten or three derivatives of them."""
 SHELLS = {"hips": 0.04, "pelvis": 0.03, "spine": 0.02, "torso": 0.18, "neck": 0.01, "head": 0.14}
 """kg, of what is not a servo."""
 SKIN = np.array([0.86, 0.70, 0.56, 1.0])
@@ -92,8 +91,8 @@ def figure(
     check_buckling(f"the {name}'s pair of legs", leg, leg_diameter, above, 0.17, rods=2)
     build = Builder(name)
     part, forearm = rods or (
-        steel_rod(leg, leg_diameter, FREQUENCY, LEG_MODES, sections, method="interface"),
-        steel_rod(FOREARM, 4e-3, FREQUENCY, ARM_MODES, sections, method="interface"),
+        steel_rod(leg, leg_diameter, FREQUENCY, ROD_MODES, sections),
+        steel_rod(FOREARM, 4e-3, FREQUENCY, ROD_MODES, sections),
     )
     for side, sign in SIDES:
         build.flexible(f"{side}_leg", part, spatial.translation(np.array([0.0, sign * STANCE / 2, 0.0])))

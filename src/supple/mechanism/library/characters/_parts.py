@@ -29,8 +29,9 @@ SPEED_LIMIT, TORQUE_LIMIT = 8.0, 3.0
 """Of a servo, rad/s and N m."""
 DAMPING_RATIO = 0.01
 """Of the slowest vibration of a character. Brackets and screws damp more than a rod alone (0.3 %)."""
-SHAPES = 10
-"""Static shapes of a rod. They determine the range that its basis is meant for."""
+ROD_MODES = 21
+"""Of a rod in space: responses to six wrenches on its end, and the derivatives of the slowest five of them along one
+another. Servos and weights are much heavier than the rods: modes with both ends held do not matter."""
 DARK, STEEL, BRASS, WHITE = (
     np.array([*colour, 1.0])
     for colour in ((0.24, 0.26, 0.30), (0.62, 0.66, 0.70), (0.79, 0.62, 0.25), (0.90, 0.90, 0.88))
@@ -64,20 +65,15 @@ def add_weight(build: Builder, name: str, at: ArrayLike, mass: float, density: f
     build.body(name, spatial.translation(np.asarray(at, dtype=float)), mass, inertia=inertia, shapes=[shape])
 
 
-def steel_rod(
-    length: float, diameter: float, frequency: float, modes: int, sections: int, method: str = "static"
-) -> Part:
+def steel_rod(length: float, diameter: float, frequency: float, modes: int, sections: int) -> Part:
     """A rod of spring steel along z that bends and twists in space. Its damping is proportional to its stiffness and
-    gives `DAMPING_RATIO` at a frequency in Hz. `method` is that of its basis (`Part.with_basis`).
-
-    Nine modes are two of bending and their three companions, torsion, stretch, and bending by moments at the end.
-    """
+    gives `DAMPING_RATIO` at a frequency in Hz."""
     from supple.elastic import rod, spring_steel
     from supple.elastic.cache import with_cached_basis
 
     # undamped in the cache, where characters with different frequencies share it
     bare = rod(length, diameter, spring_steel(), sections=sections)
-    part = with_cached_basis(bare, modes=modes, shapes=SHAPES, method=method)
+    part = with_cached_basis(bare, modes=modes)
     assert part.basis is not None
     material = part.material.with_damping(DAMPING_RATIO, frequency)
     return replace(part, material=material, basis=replace(part.basis, beta=material.beta))

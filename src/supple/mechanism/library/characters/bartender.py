@@ -7,6 +7,7 @@ import numpy as np
 from supple import spatial
 from supple.mechanism.builder import Builder
 from supple.mechanism.library.characters._parts import (
+    ROD_MODES,
     SERVO_MASS,
     WHITE,
     add_box,
@@ -38,7 +39,7 @@ def bartender(
     fore: float = 0.2,
     upper_diameter: float = 5e-3,
     fore_diameter: float = 4e-3,
-    modes: int = 9,
+    modes: int = ROD_MODES,
     sections: int = 12,
 ) -> Mechanism:
     """The bartender of the retargeting paper: 4 motors, 6 rigid bodies, 2 rods of spring steel; 45 cm high.

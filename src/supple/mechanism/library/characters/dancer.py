@@ -6,6 +6,7 @@ import numpy as np
 
 from supple.mechanism.builder import Builder
 from supple.mechanism.library.characters._parts import (
+    ROD_MODES,
     SERVO_MASS,
     WHITE,
     add_box,
@@ -29,7 +30,7 @@ def dancer(
     arm: float = 0.2,
     body_diameter: float = 5e-3,
     arm_diameter: float = 4e-3,
-    modes: int = 9,
+    modes: int = ROD_MODES,
     sections: int = 12,
 ) -> Mechanism:
     """The dancer of the retargeting paper: 4 motors, 7 rigid bodies, 3 rods of spring steel.

@@ -13,6 +13,7 @@ from supple.mechanism.library.characters._figure import SKIN, add_figure_body, c
 from supple.mechanism.library.characters._parts import (
     BRASS,
     DARK,
+    ROD_MODES,
     SERVO_MASS,
     SERVO_SIZE,
     STEEL,
@@ -48,8 +49,8 @@ BENT = 1.2
 """Angle of the elbow at the reference pose, rad: the crank is about perpendicular to the push rod."""
 FREQUENCY = 3.5
 """Of the slowest vibration, Hz."""
-ARM_MODES, ROD_MODES = 22, 9
-"""Responses to six wrenches on each interface but the first, and ten or three derivatives of them."""
+ARM_MODES = 27
+"""Of the upper arm: responses to six wrenches on each of two interfaces, and the derivatives of the slowest five."""
 
 
 def rapper(arm_thickness: float = 9.5e-3, rod_thickness: float = 9e-3, element: float = 0.012) -> Mechanism:
@@ -122,7 +123,7 @@ def _upper_arm(thickness: float, element: float) -> Part:
     widths = (thick, thick, thickness, thickness, 0.8 * thick, 0.8 * thick)
     profile = np.column_stack([heights, widths, widths])
     part = bar(profile, printed_plastic(FREQUENCY), pads={"pad": ("-x", *PAD)}, length=element)
-    return with_cached_basis(part, modes=ARM_MODES, method="interface")
+    return with_cached_basis(part, modes=ARM_MODES)
 
 
 def _push_rod(length: float, thickness: float, element: float) -> Part:
@@ -133,7 +134,7 @@ def _push_rod(length: float, thickness: float, element: float) -> Part:
     widths = (THICK_ROD, THICK_ROD, thickness, thickness, THICK_ROD, THICK_ROD)
     profile = np.column_stack([heights, widths, widths])
     part = bar(profile, printed_plastic(FREQUENCY), length=element)
-    return with_cached_basis(part, modes=ROD_MODES, method="interface")
+    return with_cached_basis(part, modes=ROD_MODES)
 
 
 def _check_push_rod(length: float, thickness: float) -> None:
