@@ -11,9 +11,7 @@ their files do not lie beside the project.
 
 from __future__ import annotations
 
-import tempfile
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 
@@ -21,7 +19,8 @@ import mujoco
 
 import supple
 from _report import Report, parse_args
-from engine import DT, ROBOTS, mujoco_file
+from _robots import files, like_ours, loaded, written
+from engine import DT
 from supple import _core
 from supple.cli.comparison import default_load
 from supple.engine.starting import startable
@@ -51,11 +50,12 @@ def main() -> None:
     args = parse_args(__doc__)
     report = Report(f"time of a step by every method, core for {_core.VARIANT}", args)
     ratios: dict[str, dict[str, float]] = {}
+    robots = files()
     for name, (source, tips) in SCENES.items():
-        if isinstance(source, str) and not ROBOTS[source].is_file():
-            print(f"{ROBOTS[source].name} is not beside the project: {name} is left out")
+        if isinstance(source, str) and source not in robots:
             continue
-        ratios[name] = step_times(report, name, load(source), tips, 8 if args.quick else 40)
+        mech = startable_robot(robots[source]) if isinstance(source, str) else source()
+        ratios[name] = step_times(report, name, mech, tips, 8 if args.quick else 40)
     for name, each in ratios.items():
         report.row(times_of_the_engine=name, **each)
     single = [each for name, each in ratios.items() if len(SCENES[name][1]) == 1]
@@ -67,13 +67,10 @@ def main() -> None:
     report.finish()
 
 
-def load(source: str | Callable[[], Mechanism]) -> Mechanism:
-    if not isinstance(source, str):
-        return source()
+def startable_robot(path: Path) -> Mechanism:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the import leaves out, and coordinates that start outside limits
-        mech = supple.load(ROBOTS[source])
-        mech = startable(mech)
+        warnings.simplefilter("ignore")  # coordinates that start outside limits
+        mech = startable(loaded(path))
     return mech.with_springs(1.0, 0.05) if mech.unheld else mech
 
 
@@ -143,11 +140,8 @@ class Engine:
 
 class MuJoCo:
     def __init__(self, mech: Mechanism, loads: Loads) -> None:
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that MuJoCo's loops are soft
-            path = Path(folder) / "mechanism.xml"
-            mech.save(path)
-            self.model, self.data = mujoco_file(path, DT)
+        self.model = like_ours(written(mech), DT)
+        self.data = mujoco.MjData(self.model)
         self.loads = {self.model.body(mech.bodies[mech.frame(n)[0]].name).id: w for n, w in loads.items()}
 
     def reset(self) -> None:

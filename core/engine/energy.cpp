@@ -5,25 +5,23 @@ namespace supple {
 
 namespace {
 
-// A spring k (x - rest). The energy that actuators store on x is that of their own force, not that of the springs that contain it.
+// A spring k (x - rest). The energy that actuators store on x is that of their own force, not that of the springs that
+// contain it: these keep the force  k (x - rest) + slope x + offset.
 struct LinearSpring {
-    double stiffness, moment;  // of the force k x - moment
-    double whole;              // stiffness with actuators: what is left below its rounding is no spring
-
-    LinearSpring(double k, double rest) : stiffness(k), moment(k * rest), whole(k) {}
+    double stiffness, rest, slope = 0, offset = 0;
 
     // Removes the part of an actuator and returns the energy that it stores at x, zero if it is switched off.
     double exchange(const Actuator& actuator, const Actuation& by, double x) {
-        stiffness += actuator.gear * actuator.gear * actuator.share[0];
-        moment -= actuator.gear * by.contained;
+        slope += actuator.gear * actuator.gear * actuator.share[0];
+        offset += actuator.gear * by.contained;
         const double own = -(actuator.gain[1] * by.activation + actuator.bias[1]);
-        double slope;
-        const double force = actuator.force(by, x, 0, 0, slope);
+        double unused;
+        const double force = actuator.force(by, x, 0, 0, unused);
         return own > 0 ? force * (actuator.unlimited(by, x, 0) - 0.5 * force) / own : 0;
     }
     double energy(double x) const {
-        const double force = stiffness * x - moment;
-        return stiffness > 1e-9 * whole ? 0.5 * force * force / stiffness : 0;
+        const double force = stiffness * (x - rest) + slope * x + offset, left = stiffness + slope;
+        return left > 1e-9 * stiffness ? 0.5 * force * force / left : 0;  // below that it is rounding of the difference
     }
 };
 
@@ -32,8 +30,8 @@ struct LinearSpring {
 double System::strain_energy() const {
     double sum = 0, t, s, e;
     std::vector<LinearSpring> of_axes, of_combinations;
-    for (int axis = 0; axis < axes(); ++axis) of_axes.emplace_back(model_->stiffness[axis], rest[axis]);
-    for (std::size_t k = 0; k < model_->springs.size(); ++k) of_combinations.emplace_back(model_->springs[k].stiffness, spring_rest[k]);
+    for (int axis = 0; axis < axes(); ++axis) of_axes.push_back({model_->stiffness[axis], rest[axis]});
+    for (std::size_t k = 0; k < model_->springs.size(); ++k) of_combinations.push_back({model_->springs[k].stiffness, spring_rest[k]});
     for (std::size_t i = 0; i < model_->actuators.size(); ++i) {
         const Actuator& each = model_->actuators[i];
         if (each.share[0] == 0) continue;  // no spring

@@ -279,8 +279,8 @@ def test_reactions_are_those_of_the_last_step_after_set_points_change(passes):
 
 @pytest.mark.parametrize("reversing", [False, True])
 def test_a_light_push_rod_under_pressure(reversing):
-    """A rod of a gram between ball joints. Under pressure its turns have negative pivots, because only the tie that closes
-    the loop keeps it from folding: the passes must not give it to the sparse solver."""
+    """A rod of a gram between ball joints. Under pressure its turns have negative pivots, because only the tie that
+    closes the loop keeps it from folding: the passes must not give it to the sparse solver."""
     b = supple.Builder("push rod", gravity=(0, 0, 0))
     b.link("crank", (0, 0, 0), (0, 0, 0.1), mass=0.2)
     b.link("rod", (0, 0, 0.1), (0.05, 0, 0.1), mass=1e-3, radius=0.002)
