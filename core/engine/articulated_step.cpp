@@ -12,6 +12,7 @@ namespace {
 constexpr double decay_per_step = 0.005;
 constexpr int changes_at_once = 5;    // changes of the active set before limits change one at a time
 constexpr int most_changes = 40;
+constexpr double nearly_converged = 1e-3;  // correction, rad or radii
 }  // namespace
 
 // Motion of eight bodies at the end of the step.
@@ -277,7 +278,8 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         refactor = !(size < convergence::shrinking * last) || size * rate * rate * rate > convergence::negligible_correction;
         const bool done = convergence::reached(k, size, last);
         last = size;
-        if (!done) continue;
+        // limits and ends of ranges change as soon as the coordinates show that they must, at first before these have converged
+        if (!done && !(size < nearly_converged && changes < changes_at_once)) continue;
         if (update_limits(changes >= changes_at_once)) {
             if (++changes > most_changes) return false;
             limit_changed_ = true;
@@ -294,6 +296,7 @@ bool Articulated::iterate(const Step& step, bool refactor) {
             last = INFINITY;
             continue;
         }
+        if (!done) continue;
         for (BallNode& node : balls_) node.settle();
         forward();
         if (tie_rows_) {
