@@ -252,7 +252,8 @@ bool Articulated::predict(const Step& step) {
 template <bool second>
 bool Articulated::iterate(const Step& step, bool refactor) {
     double last = INFINITY;
-    int changes = 0;  // of the active set
+    int changes = 0;    // of the active set
+    bool early = true;  // no limit was looked at since the last change
     struct Kept {  // actuators keep to pieces of their laws during the iteration only
         std::vector<signed char>& pieces;
         ~Kept() { pieces.clear(); }
@@ -278,8 +279,9 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         refactor = !(size < convergence::shrinking * last) || size * rate * rate * rate > convergence::negligible_correction;
         const bool done = convergence::reached(k, size, last);
         last = size;
-        // limits and ends of ranges change as soon as the coordinates show that they must, at first before these have converged
-        if (!done && !(size < nearly_converged && changes < changes_at_once)) continue;
+        // Limits and ends of ranges change once the coordinates show it, before these have converged.
+        if (!done && !(early && size < nearly_converged && changes < changes_at_once)) continue;
+        early = false;
         if (update_limits(changes >= changes_at_once)) {
             if (++changes > most_changes) return false;
             limit_changed_ = true;
@@ -288,12 +290,14 @@ bool Articulated::iterate(const Step& step, bool refactor) {
             lock_coordinates();
             refactor = true;
             last = INFINITY;
+            early = true;
             continue;
         }
         if (update_ends_of_range<second>(step, false, changes >= changes_at_once)) {
             if (++changes > most_changes) return false;
             refactor = true;
             last = INFINITY;
+            early = true;
             continue;
         }
         if (!done) continue;
