@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from supple.engine import adjoint
 from supple.engine.dynamics import SavedState, Simulation
+from supple.engine.holding import Hold
 from supple.engine.inverse import gravity_torques, inverse_dynamics
 from supple.engine.modes import Modes, modes
 from supple.engine.path import LoadPath
@@ -24,6 +25,7 @@ __all__ = [
     "Equilibrium",
     "FullEquilibrium",
     "FullSimulation",
+    "Hold",
     "LoadPath",
     "Modes",
     "SavedState",

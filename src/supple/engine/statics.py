@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.engine.assembly import Acting, Equations, Load, State, Targets, equations, loads
+from supple.engine.holding import HeldMechanism, Holds, hold_frames, holding_loads, with_balancing_multipliers
 from supple.engine.linearisation import Linearisation, check_held, linearised, null_space
 from supple.engine.newton import CLOSED, Newton
 from supple.engine.path import LoadPath, PathFollower, end_of_path
 from supple.engine.stability import has_potential, is_stable
-from supple.errors import MechanismError
+from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Curve, Mechanism, Poses
 from supple.mechanism.axes import axis_names, by_joint, of_tree
 from supple.mechanism.flexible import warn_beyond_range
@@ -64,9 +65,14 @@ class Equilibrium:
     0 if the start was not stable. Empty if the path from the start is continuous."""
     path: LoadPath | None = field(default=None, repr=False)
     """The equilibria on the way to the load; None without `path=True`."""
+    holds: dict[str, Array] = field(default_factory=dict)
+    """Wrench (6,) that holds each body or site of `hold`: force then torque at its origin, world axes, N and N m. It is
+    one of the `loads`, added to one that was applied there."""
+    _with_holds: Equilibrium | None = field(default=None, repr=False)
+    """The equilibrium of the mechanism with the joints that hold it."""
 
     def __post_init__(self) -> None:
-        lock((self.state, self.coordinates, self.reactions))  # these share memory, so all of them are read-only
+        lock((self.state, self.coordinates, self.reactions, self.holds))  # some share memory, so all are read-only
 
     @property
     def loads(self) -> tuple[Load, ...]:
@@ -105,6 +111,12 @@ class Equilibrium:
         limits = {f"{name}.limit" if name in named else name: t for name, t in self.motor_torques.items()}
         return named | limits
 
+    def linear(self, end_effectors: Sequence[str] | str) -> Any:
+        """The linear model of bodies or sites here: `supple.reduce(mech, end_effectors, at=eq)`."""
+        from supple import reduce
+
+        return reduce(self.mechanism, end_effectors, at=self)
+
     @cached_property
     def stable(self) -> bool:
         """Whether no small motion around this state grows.
@@ -113,7 +125,10 @@ class Equilibrium:
         a minimum here, so that every small motion causes a restoring force. Torques fixed in the world and wrenches
         fixed in the body have no potential; then no solution of the linear equations of motion M x'' + D x' + K x = 0
         grows, neither monotonically (divergence) nor as a vibration (flutter). This depends on mass and damping.
+        What `hold` prescribes does not move.
         """
+        if self._with_holds is not None:
+            return self._with_holds.stable
         linear = linearised(self.mechanism, self)
         return is_stable(linear, has_potential(self.mechanism, self.loads))
 
@@ -122,6 +137,7 @@ def equilibrium(
     mech: Mechanism,
     wrenches: Mapping[str, ArrayLike] | None = None,
     *,
+    hold: Holds | None = None,
     frame: str = "world",
     targets: Targets | None = None,
     start: Equilibrium | None = None,
@@ -134,6 +150,9 @@ def equilibrium(
         mech: the mechanism.
         wrenches: a wrench (6,), force (N) then torque (N m), for each name of a body or site. It acts at the origin of
             the body or site.
+        hold: world poses (4, 4) that bodies or sites are moved to and held at, by name; with
+            `supple.engine.Hold(pose, directions)` in some directions only. The wrenches that hold them are the result's
+            `holds`.
         frame: axes of the wrenches. "world": their directions are fixed in the world. "body": they turn with the body.
         targets: set-points of springs and motors, rad or m: {name: value}, or an array (dof,) or number for all.
         start: the equilibrium to start from; by default the reference pose without loads and gravity.
@@ -143,7 +162,8 @@ def equilibrium(
     The result is that of a slowly applied load. Loads, gravity and set-points change in proportion from the start to
     their full values, and the result lies on the same continuous branch of stable equilibria. If that branch ends, the
     solver minimises the energy to find another stable state and follows its branch; `snaps` lists the shares of the
-    load at which this happened. Torques, and wrenches that turn with the body, have no potential in general: a branch
+    load at which this happened. Held bodies move straight, and turn about one axis, from the start to their poses.
+    Torques, and wrenches that turn with the body, have no potential in general: a branch
     then ends where the tangent becomes singular (divergence) and goes on through flutter; see `Equilibrium.stable`.
 
     Raises:
@@ -152,7 +172,7 @@ def equilibrium(
         MechanismError: nothing holds some coordinate, or an argument is wrong.
     """
     result = equilibrium_at_any_range(
-        mech, wrenches, frame=frame, targets=targets, start=start, path=path, progress=progress
+        mech, wrenches, hold=hold, frame=frame, targets=targets, start=start, path=path, progress=progress
     )
     if mech.flexible:
         warn_beyond_range(mech.flexible, result.coordinates, set())
@@ -163,6 +183,7 @@ def equilibrium_at_any_range(
     mech: Mechanism,
     wrenches: Mapping[str, ArrayLike] | None = None,
     *,
+    hold: Holds | None = None,
     frame: str = "world",
     targets: Targets | None = None,
     start: Equilibrium | None = None,
@@ -172,17 +193,26 @@ def equilibrium_at_any_range(
     """As `equilibrium`, without its warning of flexible bodies that are deformed beyond the shapes of their bases."""
     check_mechanism(mech)
     acting = loads(mech, wrenches, frame)
+    if hold is not None:
+        return _held_equilibrium(mech, acting, hold, targets, start, path, progress)
     eqs = equations(mech, held=idle_spins(mech, wrenches or ()), weak=HOLDING)
     goal = eqs.acting(acting)
     if targets is not None:
         goal = eqs.aimed(goal, targets)
-    _check_motors(mech, goal.targets)
-    newton = Newton(eqs)
     if start is None:
-        begin = eqs.unloaded()
+        begin, state = eqs.unloaded(), eqs.zero_state()
     else:
-        begin = checked_equilibrium(start, mech, "start").acting
-        newton.state = start.state
+        begin, state = checked_equilibrium(start, mech, "start").acting, start.state
+    return _follow(eqs, begin, state, goal, path, progress)
+
+
+def _follow(
+    eqs: Equations, begin: Acting, state: State, goal: Acting, path: bool, progress: Callable[[float], None] | None
+) -> Equilibrium:
+    """The equilibrium at the end of the path from `begin` and its state to `goal`, or `ConvergenceError`."""
+    mech, newton = eqs.mechanism, Newton(eqs)
+    _check_motors(mech, goal.targets)
+    newton.state = state
     follower = PathFollower(newton, begin, goal, progress, exact=path)
     reached = follower.run()
     error = end_of_path(follower) if reached < 1 else None
@@ -195,6 +225,52 @@ def equilibrium_at_any_range(
         error.state = result
         raise error
     return result
+
+
+def _held_equilibrium(
+    mech: Mechanism,
+    acting: Sequence[Load],
+    hold: Holds,
+    targets: Targets | None,
+    start: Equilibrium | None,
+    path: bool,
+    progress: Callable[[float], None] | None,
+) -> Equilibrium:
+    """The equilibrium with prescribed poses: that of a mechanism with joints whose motors carry bodies there."""
+    begin = None if start is None else checked_equilibrium(start, mech, "start")
+    held = hold_frames(mech, hold, None if begin is None else begin.q)
+    idle = idle_spins(mech, [*held.holds, *(load.name for load in acting)])
+    bare = equations(mech, held=idle, weak=HOLDING)
+    eqs = equations(held.mechanism, held=idle, weak=HOLDING)
+    if begin is None:
+        at, state = eqs.unloaded(), eqs.zero_state()
+    else:
+        at, state = held.acting(begin.acting, dict.fromkeys(held.targets, 0.0)), held.extended(begin.state)
+    goal = bare.acting(acting)
+    if targets is not None:
+        goal = bare.aimed(goal, targets)
+    _check_motors(mech, goal.targets)
+    try:
+        return _without_holds(held, bare, _follow(eqs, at, state, held.acting(goal, held.targets), path, progress))
+    except ConvergenceError as error:
+        error.state = _without_holds(held, bare, error.state)
+        error.args = (
+            f"{error}. Held frames go straight to their poses; one that cannot is held in too many directions "
+            "(supple.engine.Hold names fewer), or the path must start nearer (start=...)",
+        )
+        raise
+
+
+def _without_holds(held: HeldMechanism, eqs: Equations, found: Equilibrium) -> Equilibrium:
+    """An equilibrium with holds as one of the mechanism without them, under the wrenches that they exert."""
+    acting = held.reduced_acting(found.acting)
+    wrenches = holding_loads(held, eqs, acting, found.state)
+    loaded = replace(acting, loads=(*acting.loads, *wrenches))
+    newton = Newton(eqs)
+    newton.state = with_balancing_multipliers(eqs, loaded, held.reduced(found.state))
+    newton.iterations = found.iterations
+    result = solved_equilibrium(newton, loaded, found.load_fraction, found.snaps, found.path)
+    return replace(result, holds={load.name: load.wrench for load in wrenches}, _with_holds=found)
 
 
 def _without_spin_torques(newton: Newton, acting: Acting) -> Acting:
