@@ -7,7 +7,7 @@
 namespace supple {
 
 namespace {
-constexpr double relative_regularisation = 1e-4;  // of W_nn, relative to the smallest W_nn
+constexpr double relative_regularisation = 1e-4;  // of W_nn, relative to it
 constexpr double creep = 1e-5;                    // m/s: largest normal velocity that the regularisation may cause
 }  // namespace
 
@@ -281,6 +281,8 @@ void World::add_gaps() {
         solver_.friction[c] = law.condim > 1 ? law.friction : 0.0;
         const bool yields = compliance > 0 || contact.soft();
         solver_.b[3 * c] += std::max(contact.at.gap / h, yields ? contact.at.gap / h : -correction);
+        // its own compliance: gap + h v_n = -compliance f_n with f = p / h
+        if (!contact.soft() && !solver_.blocked(c)) solver_.W(3 * c, 3 * c) += compliance / (h * h);
     }
     for (const Bounce& each : bounces_) solver_.b[3 * each.contact] += each.offset;
 }
@@ -348,30 +350,33 @@ void World::advance_pads() {
     }
 }
 
-// Adds to every W_nn but those of pads, which need neither: the contact's own compliance, gap + h v_n = -compliance f_n with f = p / h, and a small regularisation
-// that makes the impulses of redundant contacts unique. With the present impulses it causes a velocity of `creep` at most.
+// Adds to every W_nn but those of pads, which do not need it, and those of contacts that cannot move along their normals, a small
+// regularisation that makes the impulses of redundant contacts unique. With the present impulses it causes a velocity of `creep` at most. It is
+// relative to the contact's own W_nn: one contact that can hardly move must not leave the impulses of another, wedged one undetermined.
 void World::regularise() {
-    double least = INFINITY, most = 0;
-    for (int c = 0; c < static_cast<int>(contacts_.size()); ++c) {
-        if (solver_.blocked(c) || contacts_[c].soft()) continue;
-        least = std::min(least, solver_.W(3 * c, 3 * c) - regularisation_);
-        most = std::max(most, solver_.p[3 * c]);
+    double most = 0;
+    auto regularised = [&](int c) { return !solver_.blocked(c) && !contacts_[c].soft(); };
+    const int n = static_cast<int>(contacts_.size());
+    for (int c = 0; c < n; ++c)
+        if (regularised(c)) most = std::max(most, solver_.p[3 * c]);
+    for (int c = 0; c < n; ++c) {
+        if (!regularised(c)) continue;
+        double& W = solver_.W(3 * c, 3 * c);
+        const double fresh = std::min(relative_regularisation * (W - regularisation_[c]), creep / most);
+        W += fresh - regularisation_[c];
+        regularisation_[c] = fresh;
     }
-    const double fresh = std::isfinite(least) ? compliance / (h * h) + std::min(relative_regularisation * least, creep / most) : 0.0;
-    for (int c = 0; c < static_cast<int>(contacts_.size()); ++c)
-        if (!solver_.blocked(c) && !contacts_[c].soft()) solver_.W(3 * c, 3 * c) += fresh - regularisation_;
-    regularisation_ = fresh;
 }
 
 // Whether the regularisation causes more than ten times `creep` with the present impulses.
 bool World::regularised_too_much() const {
     for (std::size_t c = 0; c < contacts_.size(); ++c)
-        if (!contacts_[c].soft() && (regularisation_ - compliance / (h * h)) * solver_.p[3 * c] > 10 * creep) return true;
+        if (regularisation_[c] * solver_.p[3 * c] > 10 * creep) return true;
     return false;
 }
 
 void World::solve() {
-    regularisation_ = 0;
+    regularisation_.assign(contacts_.size(), 0.0);
     regularise();
     solver_.solve(symmetric_);
     for (int k = 0; k < 3 && regularised_too_much(); ++k) {

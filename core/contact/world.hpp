@@ -99,7 +99,7 @@ class World {
     Numbers free_rows_;              // velocities without contact, if there are bounces
     FrictionSolver solver_;
     int failed_participant_ = -1;
-    double regularisation_ = 0;  // added to every contact's W_nn
+    std::vector<double> regularisation_;  // added to each contact's W_nn
     bool symmetric_ = true;      // W is, up to rounding
 
     std::vector<Pose> poses_;
