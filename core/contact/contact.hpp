@@ -95,6 +95,11 @@ class Participant {
     virtual bool second_order() const { return false; }
     virtual void expect_impact(bool) {}
 
+    // Whether the time step can be changed between steps; that of linear models is part of their matrices.
+    virtual bool has_any_step() const { return false; }
+    // Changes the length of the next steps. Half of the present one: the next step with scheduled set-points becomes two.
+    virtual void set_step(double) {}
+
     virtual double energy() const = 0;     // kinetic and potential, J
 };
 

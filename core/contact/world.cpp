@@ -385,6 +385,41 @@ void World::solve() {
     }
 }
 
+bool World::has_any_step() const {
+    return std::all_of(participants.begin(), participants.end(), [](const Participant* each) { return each->has_any_step(); });
+}
+
+void World::set_step(double length) {
+    for (Participant* each : participants) each->set_step(length);
+    for (std::vector<Contact>* all : {&contacts_, &previous_})
+        for (Contact& contact : *all) {
+            contact.impulse *= length / h;
+            contact.moment *= length / h;
+        }
+    for (LimitImpulse& each : limit_impulses) each.impulse *= length / h;
+    h = length;
+}
+
+// The contact problem is linear in the impulses, the motion of a mechanism is not: the contact force, which is constant during the step, may turn
+// a light body out of the direction in which it supports the force. False if a point in contact has another velocity than computed, by more than
+// the largest one without contact. `start`: the frames of the touches.
+bool World::moved_as_computed(int participant, const std::vector<Pose>& start) const {
+    const ParticipantRows& block = rows_[participant];
+    const int touches = static_cast<int>(block.touches.size()), rows = static_cast<int>(block.impulses.size());
+    const Eigen::Map<const Eigen::VectorXd> free(block.free.data(), rows), impulses(block.impulses.data(), rows);
+    const Eigen::Map<const Eigen::MatrixXd> response(block.response.data(), rows, rows);
+    double largest = correction, error = 0;
+    for (int i = 0; i < touches; ++i) {
+        const Touch& touch = block.touches[i];
+        if (touch.moment || impulses.segment<3>(3 * i).isZero(0)) continue;
+        const Vec3 moved = participants[participant]->frame(touch.frame).act(start[i].inverse().act(touch.point)) - touch.point;
+        const Vec3 computed = free.segment<3>(3 * i) + response.middleRows<3>(3 * i) * impulses;
+        largest = std::max(largest, free.segment<3>(3 * i).norm());
+        error = std::max(error, (touch.axes.transpose() * moved / h - computed).norm());
+    }
+    return error <= largest;
+}
+
 World::Outcome World::step() {
     const Outcome outcome = attempt();
     if (outcome != impact) return outcome;
@@ -422,11 +457,18 @@ World::Outcome World::attempt() {
         if (m >= 0) contacts_[c].moment = moment_axes(m) * Vec3(&solver_.p[solver_.moment_row(m)]);
     }
     for (ParticipantRows& block : rows_) block.gather_impulses(solver_.p);
-    for (std::size_t k = 0; k < participants.size(); ++k)
-        if (!participants[k]->finish(rows_[k].touches, rows_[k].limits, rows_[k].impulses.data())) {
-            failed_participant_ = static_cast<int>(k);
-            return give_up(participants.size(), no_solution);
-        }
+    const bool check = checks_motion && has_any_step();
+    std::vector<Pose> start;
+    for (std::size_t k = 0; k < participants.size(); ++k) {
+        start.clear();
+        if (check)
+            for (const Touch& touch : rows_[k].touches) start.push_back(participants[k]->frame(touch.frame));
+        if (participants[k]->finish(rows_[k].touches, rows_[k].limits, rows_[k].impulses.data()) &&
+            (!check || rows_[k].touches.empty() || moved_as_computed(static_cast<int>(k), start)))
+            continue;
+        failed_participant_ = static_cast<int>(k);
+        return give_up(participants.size(), no_solution);
+    }
     advance_pads();
     previous_ = contacts_;
     keep_limit_impulses();

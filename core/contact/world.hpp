@@ -48,6 +48,10 @@ class World {
     std::set<std::pair<int, int>> excluded;  // pairs of colliders that never touch, the lower index first
 
     Outcome step();
+    bool has_any_step() const;  // whether all participants have
+    void set_step(double h);    // changes the length of the next steps
+    // A step after which points in contact move with other velocities than the contact problem gave them has no solution.
+    bool checks_motion = true;
     void detect(double horizon);  // finds the contacts that the present poses and `horizon` seconds of motion allow
     void prepare();               // to be called after colliders or participants were added
 
@@ -66,6 +70,7 @@ class World {
     void find_candidate_pairs();
     void collide_pair(int i, int j, double horizon);
     void collide_pads(int i, int j, double margin);
+    bool moved_as_computed(int participant, const std::vector<Pose>& start) const;
     Outcome attempt();  // `impact`: a participant's step must be backward Euler
     void assemble();
     void place_touches();
