@@ -81,6 +81,7 @@ class Participant {
     virtual void predict(const std::vector<Touch>&, const double*) {}
     // Appends the limits that this step might reach.
     virtual void limits(std::vector<Limit>&) const {}
+    virtual bool linear() const { return false; }  // whether the response holds for impulses of any size
     virtual bool symmetric() const { return false; }  // whether the response matrix is symmetric up to rounding
     // Rows: three for each touch, along its axes, then one for each limit. Writes the free velocities (rows,) and the
     // velocity changes per unit impulse (rows, rows), column-major.

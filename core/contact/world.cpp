@@ -362,7 +362,7 @@ void World::regularise() {
     for (int c = 0; c < n; ++c) {
         if (!regularised(c)) continue;
         double& W = solver_.W(3 * c, 3 * c);
-        const double fresh = std::min(relative_regularisation * (W - regularisation_[c]), creep / most);
+        const double own = W - regularisation_[c] - compliance / (h * h), fresh = std::min(relative_regularisation * own, creep / most);
         W += fresh - regularisation_[c];
         regularisation_[c] = fresh;
     }
@@ -402,8 +402,8 @@ void World::set_step(double length) {
 
 // The contact problem is linear in the impulses, the motion of a mechanism is not: the contact force, which is constant during the step, may turn
 // a light body out of the direction in which it supports the force. False if a point in contact has another velocity than computed, by more than
-// the largest one without contact. `start`: the frames of the touches.
-bool World::moved_as_computed(int participant, const std::vector<Pose>& start) const {
+// the largest one without contact.
+bool World::moved_as_computed(int participant) const {
     const ParticipantRows& block = rows_[participant];
     const int touches = static_cast<int>(block.touches.size()), rows = static_cast<int>(block.impulses.size());
     const Eigen::Map<const Eigen::VectorXd> free(block.free.data(), rows), impulses(block.impulses.data(), rows);
@@ -412,7 +412,7 @@ bool World::moved_as_computed(int participant, const std::vector<Pose>& start) c
     for (int i = 0; i < touches; ++i) {
         const Touch& touch = block.touches[i];
         if (touch.moment || impulses.segment<3>(3 * i).isZero(0)) continue;
-        const Vec3 moved = participants[participant]->frame(touch.frame).act(start[i].inverse().act(touch.point)) - touch.point;
+        const Vec3 moved = participants[participant]->frame(touch.frame).act(touched_frames_[i].inverse().act(touch.point)) - touch.point;
         const Vec3 computed = free.segment<3>(3 * i) + response.middleRows<3>(3 * i) * impulses;
         largest = std::max(largest, free.segment<3>(3 * i).norm());
         error = std::max(error, (touch.axes.transpose() * moved / h - computed).norm());
@@ -457,15 +457,13 @@ World::Outcome World::attempt() {
         if (m >= 0) contacts_[c].moment = moment_axes(m) * Vec3(&solver_.p[solver_.moment_row(m)]);
     }
     for (ParticipantRows& block : rows_) block.gather_impulses(solver_.p);
-    const bool check = checks_motion && has_any_step();
-    std::vector<Pose> start;
     for (std::size_t k = 0; k < participants.size(); ++k) {
-        start.clear();
+        const ParticipantRows& block = rows_[k];
+        const bool check = checks_motion && !block.touches.empty() && !participants[k]->linear() && has_any_step();
+        touched_frames_.clear();
         if (check)
-            for (const Touch& touch : rows_[k].touches) start.push_back(participants[k]->frame(touch.frame));
-        if (participants[k]->finish(rows_[k].touches, rows_[k].limits, rows_[k].impulses.data()) &&
-            (!check || rows_[k].touches.empty() || moved_as_computed(static_cast<int>(k), start)))
-            continue;
+            for (const Touch& touch : block.touches) touched_frames_.push_back(participants[k]->frame(touch.frame));
+        if (participants[k]->finish(block.touches, block.limits, block.impulses.data()) && (!check || moved_as_computed(static_cast<int>(k)))) continue;
         failed_participant_ = static_cast<int>(k);
         return give_up(participants.size(), no_solution);
     }

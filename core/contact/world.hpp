@@ -70,7 +70,7 @@ class World {
     void find_candidate_pairs();
     void collide_pair(int i, int j, double horizon);
     void collide_pads(int i, int j, double margin);
-    bool moved_as_computed(int participant, const std::vector<Pose>& start) const;
+    bool moved_as_computed(int participant) const;
     Outcome attempt();  // `impact`: a participant's step must be backward Euler
     void assemble();
     void place_touches();
@@ -124,6 +124,7 @@ class World {
     };
     std::vector<ParticipantRows> rows_;  // by participant
     std::vector<Mat3> frames_;
+    std::vector<Pose> touched_frames_;  // of one participant, by touch, at the start of the step
     std::vector<PadContact> pad_contacts_;
     struct PadRows {  // the contacts of one pad
         std::vector<int> contacts, sides;

@@ -517,9 +517,11 @@ class World:
         if not self._core.has_any_step:
             return False
         before = self.save()
-        done = self._advance_by_halves(1)
-        self._core.set_step(self.dt)
-        self._core.checks_motion = True
+        try:
+            done = self._advance_by_halves(1)
+        finally:
+            self._core.set_step(self.dt)
+            self._core.checks_motion = True
         if done:
             self._core.time = before.time + self.dt
         else:
