@@ -181,7 +181,8 @@ def test_a_step_that_does_not_converge_is_divided(robot, seed, robots):
 
 
 def hopping_leg(tilt: float, inertia: float, speed: float) -> supple.World:
-    """A trunk of 50 kg that moves in a plane lands on a light foot, whose ankle is nearly above the point in contact. A motor turns a wheel."""
+    """A trunk of 50 kg, moving in a plane, lands on a light foot, with the ankle nearly above the point in contact. A
+    motor turns a wheel."""
     at = np.array([0, 0, 0.122])
     b = supple.Builder("leg", gravity=(0, 0, 0))
     b.body("cart", spatial.translation(at), 0.1, inertia=(1e-3,) * 3)
@@ -189,7 +190,9 @@ def hopping_leg(tilt: float, inertia: float, speed: float) -> supple.World:
     b.body("trunk", spatial.translation(at), 50.0, inertia=(1.0,) * 3)
     b.slide("side", "cart", "trunk", at, "x")
     sole = at + 0.1 * np.array([np.sin(tilt), 0, -np.cos(tilt)])
-    b.body("foot", spatial.translation(sole), 0.2, inertia=(inertia,) * 3, shapes=(Shape("sphere", (0.02,), np.eye(4)),))
+    b.body(
+        "foot", spatial.translation(sole), 0.2, inertia=(inertia,) * 3, shapes=(Shape("sphere", (0.02,), np.eye(4)),)
+    )
     b.hinge("ankle", "trunk", "foot", at, "y")
     b.body("wheel", spatial.translation(at), 0.1, inertia=(1e-3,) * 3)
     b.hinge("axle", "world", "wheel", at, "y")
@@ -228,7 +231,8 @@ def test_divided_steps_repeat_to_the_last_bit():
 
 
 def test_other_objects_do_not_change_the_response_of_a_contact():
-    """What regularises a contact is relative to its own response: one that can hardly move elsewhere must not leave a wedged one undetermined."""
+    """What regularises a contact is relative to its own response: one that can hardly move elsewhere must not leave a
+    wedged one undetermined."""
 
     def responses(*others: supple.mechanism.Body) -> np.ndarray:
         world = supple.World()

@@ -465,9 +465,9 @@ class World:
             sim.set_q(own)
 
     def step(self, n: int = 1) -> None:
-        """Advances by n time steps. Raises `ConvergenceError` if a step has no solution; the world is then in the state
-        before that step. Warns once, with `RangeWarning`, of contact velocities that are wrong by more than 1e-4
-        m/s."""
+        """Advances by n time steps. A step that has no solution is divided, unless there are reduced models. Raises
+        `ConvergenceError` if that does not help; the world is then in the state before that step. Warns once, with
+        `RangeWarning`, of contact velocities that are wrong by more than 1e-4 m/s."""
         check_count(n)
         observers = [*self.observers, *(each for sim in self._mechanisms.values() for each in sim.observers)]
         if observers:
@@ -505,7 +505,8 @@ class World:
             failed = self._core.failed_participant
             name = f"'{self._participants[failed]}' " if failed >= 0 else ""
             text = {
-                NO_SOLUTION: f"{name}has no solution for it: the motion is too violent; use a smaller dt or smaller forces",
+                NO_SOLUTION: f"{name}has no solution for it: the motion is too violent or shapes are wedged; use a "
+                "smaller dt, smaller forces or World(compliance=1e-7)",
                 NOT_FINITE: "the contact impulses are not finite: an object is too light or thrown too hard",
                 3: "more than 1,000 points touch at once; use simpler or fewer shapes",
             }[outcome]
