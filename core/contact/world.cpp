@@ -350,9 +350,10 @@ void World::advance_pads() {
     }
 }
 
-// Adds to every W_nn but those of pads, which do not need it, and those of contacts that cannot move along their normals, a small
-// regularisation that makes the impulses of redundant contacts unique. With the present impulses it causes a velocity of `creep` at most. It is
-// relative to the contact's own W_nn: one contact that can hardly move must not leave the impulses of another, wedged one undetermined.
+// Adds to every W_nn but those of pads, which do not need it, and those of contacts that cannot move along their normals, a
+// small regularisation that makes the impulses of redundant contacts unique. With the present impulses it causes a velocity
+// of `creep` at most. It is relative to the contact's own W_nn: one contact that can hardly move must not leave the impulses
+// of another, wedged one undetermined.
 void World::regularise() {
     double most = 0;
     auto regularised = [&](int c) { return !solver_.blocked(c) && !contacts_[c].soft(); };
@@ -362,7 +363,8 @@ void World::regularise() {
     for (int c = 0; c < n; ++c) {
         if (!regularised(c)) continue;
         double& W = solver_.W(3 * c, 3 * c);
-        const double own = W - regularisation_[c] - compliance / (h * h), fresh = std::min(relative_regularisation * own, creep / most);
+        const double own = W - regularisation_[c] - compliance / (h * h);
+        const double fresh = std::min(relative_regularisation * own, creep / most);
         W += fresh - regularisation_[c];
         regularisation_[c] = fresh;
     }
@@ -386,7 +388,7 @@ void World::solve() {
 }
 
 bool World::has_any_step() const {
-    return std::all_of(participants.begin(), participants.end(), [](const Participant* each) { return each->has_any_step(); });
+    return std::all_of(participants.begin(), participants.end(), [](const Participant* p) { return p->has_any_step(); });
 }
 
 void World::set_step(double length) {
@@ -400,9 +402,9 @@ void World::set_step(double length) {
     h = length;
 }
 
-// The contact problem is linear in the impulses, the motion of a mechanism is not: the contact force, which is constant during the step, may turn
-// a light body out of the direction in which it supports the force. False if a point in contact has another velocity than computed, by more than
-// the largest one without contact.
+// The contact problem is linear in the impulses, the motion of a mechanism is not: the contact force, which is constant during
+// the step, may turn a light body out of the direction in which it supports the force. False if a point in contact has another
+// velocity than computed, by more than the largest one without contact.
 bool World::moved_as_computed(int participant) const {
     const ParticipantRows& block = rows_[participant];
     const int touches = static_cast<int>(block.touches.size()), rows = static_cast<int>(block.impulses.size());
@@ -412,7 +414,8 @@ bool World::moved_as_computed(int participant) const {
     for (int i = 0; i < touches; ++i) {
         const Touch& touch = block.touches[i];
         if (touch.moment || impulses.segment<3>(3 * i).isZero(0)) continue;
-        const Vec3 moved = participants[participant]->frame(touch.frame).act(touched_frames_[i].inverse().act(touch.point)) - touch.point;
+        const Vec3 local = touched_frames_[i].inverse().act(touch.point);
+        const Vec3 moved = participants[participant]->frame(touch.frame).act(local) - touch.point;
         const Vec3 computed = free.segment<3>(3 * i) + response.middleRows<3>(3 * i) * impulses;
         largest = std::max(largest, free.segment<3>(3 * i).norm());
         error = std::max(error, (touch.axes.transpose() * moved / h - computed).norm());
@@ -463,7 +466,8 @@ World::Outcome World::attempt() {
         touched_frames_.clear();
         if (check)
             for (const Touch& touch : block.touches) touched_frames_.push_back(participants[k]->frame(touch.frame));
-        if (participants[k]->finish(block.touches, block.limits, block.impulses.data()) && (!check || moved_as_computed(static_cast<int>(k)))) continue;
+        const bool finished = participants[k]->finish(block.touches, block.limits, block.impulses.data());
+        if (finished && (!check || moved_as_computed(static_cast<int>(k)))) continue;
         failed_participant_ = static_cast<int>(k);
         return give_up(participants.size(), no_solution);
     }

@@ -50,7 +50,7 @@ class World {
     Outcome step();
     bool has_any_step() const;  // whether all participants have
     void set_step(double h);    // changes the length of the next steps
-    // A step after which points in contact move with other velocities than the contact problem gave them has no solution.
+    // A step after which points in contact have other velocities than the contact problem gave them has no solution.
     bool checks_motion = true;
     void detect(double horizon);  // finds the contacts that the present poses and `horizon` seconds of motion allow
     void prepare();               // to be called after colliders or participants were added

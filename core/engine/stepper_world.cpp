@@ -16,7 +16,8 @@ void Stepper::set_step(double h) {
     if (h == h_) return;
     if (h == 0.5 * h_ && next_ + driven_.size() <= scheduled_.size()) {
         std::vector<double> middle;
-        for (std::size_t i = 0; i < driven_.size(); ++i) middle.push_back(0.5 * (system_.targets[driven_[i]] + scheduled_[next_ + i]));
+        for (std::size_t i = 0; i < driven_.size(); ++i)
+            middle.push_back(0.5 * (system_.targets[driven_[i]] + scheduled_[next_ + i]));
         scheduled_.insert(scheduled_.begin() + next_, middle.begin(), middle.end());
     }
     sync_before_failure();
