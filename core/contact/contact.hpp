@@ -98,7 +98,7 @@ class Participant {
 
     // Whether the time step can be changed between steps; that of linear models is part of their matrices.
     virtual bool has_any_step() const { return false; }
-    // Changes the length of the next steps. If it is half of the present one, the next scheduled set-points are divided.
+    // Changes the length of the next steps. Half of the present one divides the next scheduled set-points, too.
     virtual void set_step(double) {}
 
     virtual double energy() const = 0;     // kinetic and potential, J

@@ -350,10 +350,10 @@ void World::advance_pads() {
     }
 }
 
-// Adds to every W_nn but those of pads, which do not need it, and those of contacts that cannot move along their normals, a
-// small regularisation that makes the impulses of redundant contacts unique. With the present impulses it causes a velocity
-// of `creep` at most. It is relative to the contact's own W_nn: one contact that can hardly move must not leave the impulses
-// of another, wedged one undetermined.
+// Adds to every W_nn but those of pads, which do not need it, and those of contacts that cannot move along their normals,
+// a small regularisation that makes the impulses of redundant contacts unique. With the present impulses it causes a
+// velocity of `creep` at most. It is relative to the contact's own W_nn: one contact that can hardly move must not leave
+// the impulses of another, wedged one undetermined.
 void World::regularise() {
     double most = 0;
     auto regularised = [&](int c) { return !solver_.blocked(c) && !contacts_[c].soft(); };
@@ -388,7 +388,8 @@ void World::solve() {
 }
 
 bool World::has_any_step() const {
-    return std::all_of(participants.begin(), participants.end(), [](const Participant* p) { return p->has_any_step(); });
+    auto has = [](const Participant* each) { return each->has_any_step(); };
+    return std::all_of(participants.begin(), participants.end(), has);
 }
 
 void World::set_step(double length) {
@@ -402,9 +403,9 @@ void World::set_step(double length) {
     h = length;
 }
 
-// The contact problem is linear in the impulses, the motion of a mechanism is not: the contact force, which is constant during
-// the step, may turn a light body out of the direction in which it supports the force. False if a point in contact has another
-// velocity than computed, by more than the largest one without contact.
+// The contact problem is linear in the impulses, the motion of a mechanism is not: the contact force, which is constant
+// during the step, may turn a light body out of the direction in which it supports the force. False if a point in contact
+// has another velocity than computed, by more than the largest one without contact.
 bool World::moved_as_computed(int participant) const {
     const ParticipantRows& block = rows_[participant];
     const int touches = static_cast<int>(block.touches.size()), rows = static_cast<int>(block.impulses.size());
