@@ -81,6 +81,7 @@ class Participant {
     virtual void predict(const std::vector<Touch>&, const double*) {}
     // Appends the limits that this step might reach.
     virtual void limits(std::vector<Limit>&) const {}
+    virtual bool linear() const { return false; }  // whether the response holds for impulses of any size
     virtual bool symmetric() const { return false; }  // whether the response matrix is symmetric up to rounding
     // Rows: three for each touch, along its axes, then one for each limit. Writes the free velocities (rows,) and the
     // velocity changes per unit impulse (rows, rows), column-major.
@@ -94,6 +95,11 @@ class Participant {
     // a second-order difference across an impact would add energy.
     virtual bool second_order() const { return false; }
     virtual void expect_impact(bool) {}
+
+    // Whether the time step can be changed between steps; that of linear models is part of their matrices.
+    virtual bool has_any_step() const { return false; }
+    // Changes the length of the next steps. Half of the present one divides the next scheduled set-points, too.
+    virtual void set_step(double) {}
 
     virtual double energy() const = 0;     // kinetic and potential, J
 };

@@ -27,6 +27,9 @@ class FreeBody : public Participant, public ExternalLoad {
     double energy() const override;
 
     void place(const Pose& pose);
+    bool linear() const override { return true; }
+    bool has_any_step() const override { return true; }
+    void set_step(double h) override { h_ = h; }
     Vec6 velocity() const;  // twist in the body's own frame, of its origin
     void set_velocity(const Vec6& twist);
     // 18 numbers: position, rotation, linear and angular momentum

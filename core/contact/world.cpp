@@ -7,7 +7,7 @@
 namespace supple {
 
 namespace {
-constexpr double relative_regularisation = 1e-4;  // of W_nn, relative to the smallest W_nn
+constexpr double relative_regularisation = 1e-4;  // of W_nn, relative to it
 constexpr double creep = 1e-5;                    // m/s: largest normal velocity that the regularisation may cause
 }  // namespace
 
@@ -281,6 +281,8 @@ void World::add_gaps() {
         solver_.friction[c] = law.condim > 1 ? law.friction : 0.0;
         const bool yields = compliance > 0 || contact.soft();
         solver_.b[3 * c] += std::max(contact.at.gap / h, yields ? contact.at.gap / h : -correction);
+        // its own compliance: gap + h v_n = -compliance f_n with f = p / h
+        if (!contact.soft() && !solver_.blocked(c)) solver_.W(3 * c, 3 * c) += compliance / (h * h);
     }
     for (const Bounce& each : bounces_) solver_.b[3 * each.contact] += each.offset;
 }
@@ -348,36 +350,78 @@ void World::advance_pads() {
     }
 }
 
-// Adds to every W_nn but those of pads, which need neither: the contact's own compliance, gap + h v_n = -compliance f_n with f = p / h, and a small regularisation
-// that makes the impulses of redundant contacts unique. With the present impulses it causes a velocity of `creep` at most.
+// Adds to every W_nn but those of pads, which do not need it, and those of contacts that cannot move along their normals,
+// a small regularisation that makes the impulses of redundant contacts unique. With the present impulses it causes a
+// velocity of `creep` at most. It is relative to the contact's own W_nn: one contact that can hardly move must not leave
+// the impulses of another, wedged one undetermined.
 void World::regularise() {
-    double least = INFINITY, most = 0;
-    for (int c = 0; c < static_cast<int>(contacts_.size()); ++c) {
-        if (solver_.blocked(c) || contacts_[c].soft()) continue;
-        least = std::min(least, solver_.W(3 * c, 3 * c) - regularisation_);
-        most = std::max(most, solver_.p[3 * c]);
+    double most = 0;
+    auto regularised = [&](int c) { return !solver_.blocked(c) && !contacts_[c].soft(); };
+    const int n = static_cast<int>(contacts_.size());
+    for (int c = 0; c < n; ++c)
+        if (regularised(c)) most = std::max(most, solver_.p[3 * c]);
+    for (int c = 0; c < n; ++c) {
+        if (!regularised(c)) continue;
+        double& W = solver_.W(3 * c, 3 * c);
+        const double own = W - regularisation_[c] - compliance / (h * h);
+        const double fresh = std::min(relative_regularisation * own, creep / most);
+        W += fresh - regularisation_[c];
+        regularisation_[c] = fresh;
     }
-    const double fresh = std::isfinite(least) ? compliance / (h * h) + std::min(relative_regularisation * least, creep / most) : 0.0;
-    for (int c = 0; c < static_cast<int>(contacts_.size()); ++c)
-        if (!solver_.blocked(c) && !contacts_[c].soft()) solver_.W(3 * c, 3 * c) += fresh - regularisation_;
-    regularisation_ = fresh;
 }
 
 // Whether the regularisation causes more than ten times `creep` with the present impulses.
 bool World::regularised_too_much() const {
     for (std::size_t c = 0; c < contacts_.size(); ++c)
-        if (!contacts_[c].soft() && (regularisation_ - compliance / (h * h)) * solver_.p[3 * c] > 10 * creep) return true;
+        if (regularisation_[c] * solver_.p[3 * c] > 10 * creep) return true;
     return false;
 }
 
 void World::solve() {
-    regularisation_ = 0;
+    regularisation_.assign(contacts_.size(), 0.0);
     regularise();
     solver_.solve(symmetric_);
     for (int k = 0; k < 3 && regularised_too_much(); ++k) {
         regularise();
         solver_.solve(true);
     }
+}
+
+bool World::has_any_step() const {
+    auto has = [](const Participant* each) { return each->has_any_step(); };
+    return std::all_of(participants.begin(), participants.end(), has);
+}
+
+void World::set_step(double length) {
+    for (Participant* each : participants) each->set_step(length);
+    for (std::vector<Contact>* all : {&contacts_, &previous_})
+        for (Contact& contact : *all) {
+            contact.impulse *= length / h;
+            contact.moment *= length / h;
+        }
+    for (LimitImpulse& each : limit_impulses) each.impulse *= length / h;
+    h = length;
+}
+
+// The contact problem is linear in the impulses, the motion of a mechanism is not: the contact force, which is constant
+// during the step, may turn a light body out of the direction in which it supports the force. False if a point in contact
+// has another velocity than computed, by more than the largest one without contact.
+bool World::moved_as_computed(int participant) const {
+    const ParticipantRows& block = rows_[participant];
+    const int touches = static_cast<int>(block.touches.size()), rows = static_cast<int>(block.impulses.size());
+    const Eigen::Map<const Eigen::VectorXd> free(block.free.data(), rows), impulses(block.impulses.data(), rows);
+    const Eigen::Map<const Eigen::MatrixXd> response(block.response.data(), rows, rows);
+    double largest = correction, error = 0;
+    for (int i = 0; i < touches; ++i) {
+        const Touch& touch = block.touches[i];
+        if (touch.moment || impulses.segment<3>(3 * i).isZero(0)) continue;
+        const Vec3 local = touched_frames_[i].inverse().act(touch.point);
+        const Vec3 moved = participants[participant]->frame(touch.frame).act(local) - touch.point;
+        const Vec3 computed = free.segment<3>(3 * i) + response.middleRows<3>(3 * i) * impulses;
+        largest = std::max(largest, free.segment<3>(3 * i).norm());
+        error = std::max(error, (touch.axes.transpose() * moved / h - computed).norm());
+    }
+    return error <= largest;
 }
 
 World::Outcome World::step() {
@@ -417,11 +461,17 @@ World::Outcome World::attempt() {
         if (m >= 0) contacts_[c].moment = moment_axes(m) * Vec3(&solver_.p[solver_.moment_row(m)]);
     }
     for (ParticipantRows& block : rows_) block.gather_impulses(solver_.p);
-    for (std::size_t k = 0; k < participants.size(); ++k)
-        if (!participants[k]->finish(rows_[k].touches, rows_[k].limits, rows_[k].impulses.data())) {
-            failed_participant_ = static_cast<int>(k);
-            return give_up(participants.size(), no_solution);
-        }
+    for (std::size_t k = 0; k < participants.size(); ++k) {
+        const ParticipantRows& block = rows_[k];
+        const bool check = checks_motion && !block.touches.empty() && !participants[k]->linear() && has_any_step();
+        touched_frames_.clear();
+        if (check)
+            for (const Touch& touch : block.touches) touched_frames_.push_back(participants[k]->frame(touch.frame));
+        const bool finished = participants[k]->finish(block.touches, block.limits, block.impulses.data());
+        if (finished && (!check || moved_as_computed(static_cast<int>(k)))) continue;
+        failed_participant_ = static_cast<int>(k);
+        return give_up(participants.size(), no_solution);
+    }
     advance_pads();
     previous_ = contacts_;
     keep_limit_impulses();

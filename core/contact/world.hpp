@@ -48,6 +48,10 @@ class World {
     std::set<std::pair<int, int>> excluded;  // pairs of colliders that never touch, the lower index first
 
     Outcome step();
+    bool has_any_step() const;  // whether all participants have
+    void set_step(double h);    // changes the length of the next steps
+    // A step after which points in contact have other velocities than the contact problem gave them has no solution.
+    bool checks_motion = true;
     void detect(double horizon);  // finds the contacts that the present poses and `horizon` seconds of motion allow
     void prepare();               // to be called after colliders or participants were added
 
@@ -66,6 +70,7 @@ class World {
     void find_candidate_pairs();
     void collide_pair(int i, int j, double horizon);
     void collide_pads(int i, int j, double margin);
+    bool moved_as_computed(int participant) const;
     Outcome attempt();  // `impact`: a participant's step must be backward Euler
     void assemble();
     void place_touches();
@@ -99,7 +104,7 @@ class World {
     Numbers free_rows_;              // velocities without contact, if there are bounces
     FrictionSolver solver_;
     int failed_participant_ = -1;
-    double regularisation_ = 0;  // added to every contact's W_nn
+    std::vector<double> regularisation_;  // added to each contact's W_nn
     bool symmetric_ = true;      // W is, up to rounding
 
     std::vector<Pose> poses_;
@@ -119,6 +124,7 @@ class World {
     };
     std::vector<ParticipantRows> rows_;  // by participant
     std::vector<Mat3> frames_;
+    std::vector<Pose> touched_frames_;  // of one participant, by touch, at the start of the step
     std::vector<PadContact> pad_contacts_;
     struct PadRows {  // the contacts of one pad
         std::vector<int> contacts, sides;

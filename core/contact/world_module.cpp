@@ -340,6 +340,10 @@ void bind_world(nb::module_& module) {
              },
              nb::rv_policy::automatic)
         .def("step", &WorldCore::step)
+        .def_prop_ro("has_any_step", [](const WorldCore& c) { return c.world.has_any_step(); })
+        .def("set_step", [](WorldCore& c, double h) { c.world.set_step(h); })
+        .def_prop_rw("checks_motion", [](const WorldCore& c) { return c.world.checks_motion; },
+                     [](WorldCore& c, bool checks) { c.world.checks_motion = checks; })
         .def("detect", [](WorldCore& c) { c.world.detect(0); })
         .def("contacts", [](const WorldCore& c) { return contact_records(c.world.contacts()); })
         .def_prop_ro("residual", [](const WorldCore& c) { return c.world.solver().residual(); })

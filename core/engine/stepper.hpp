@@ -79,6 +79,8 @@ class Stepper : public Participant {
                  double* response) override;
     bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) override;
     void abandon() override;
+    bool has_any_step() const override { return true; }
+    void set_step(double h) override;
     double energy() const override;
     // Targets (n, driven rows) of the next n steps in a World.
     void schedule(const std::vector<int>& driven, std::vector<double> targets);

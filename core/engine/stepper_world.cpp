@@ -12,6 +12,21 @@ void Stepper::schedule(const std::vector<int>& driven, std::vector<double> targe
     next_ = 0;
 }
 
+void Stepper::set_step(double h) {
+    if (h == h_) return;
+    if (h == 0.5 * h_ && next_ + driven_.size() <= scheduled_.size()) {
+        std::vector<double> middle;
+        for (std::size_t i = 0; i < driven_.size(); ++i)
+            middle.push_back(0.5 * (system_.targets[driven_[i]] + scheduled_[next_ + i]));
+        scheduled_.insert(scheduled_.begin() + next_, middle.begin(), middle.end());
+    }
+    sync_before_failure();
+    changed();
+    refresh();
+    fresh = true;
+    h_ = h;
+}
+
 bool Stepper::begin() {
     tape.reset();  // contact forces are not recorded
     kept_.finished = false;

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import supple
+from supple import spatial
 from supple.mechanism import Shape
 from supple.world import rigid_object
 
@@ -177,3 +178,70 @@ def test_a_step_that_does_not_converge_is_divided(robot, seed, robots):
             sim.apply(body, [*(10 * mech.mass * rng.normal(size=3)), 0, 0, 0])
         world.step()
     assert np.isfinite(sim.q).all()
+
+
+def hopping_leg(tilt: float, inertia: float, speed: float) -> supple.World:
+    """A trunk of 50 kg, moving in a plane, lands on a light foot, with the ankle nearly above the point in contact. A
+    motor turns a wheel."""
+    at = np.array([0, 0, 0.122])
+    b = supple.Builder("leg", gravity=(0, 0, 0))
+    b.body("cart", spatial.translation(at), 0.1, inertia=(1e-3,) * 3)
+    b.slide("fall", "world", "cart", at, "z")
+    b.body("trunk", spatial.translation(at), 50.0, inertia=(1.0,) * 3)
+    b.slide("side", "cart", "trunk", at, "x")
+    sole = at + 0.1 * np.array([np.sin(tilt), 0, -np.cos(tilt)])
+    b.body(
+        "foot", spatial.translation(sole), 0.2, inertia=(inertia,) * 3, shapes=(Shape("sphere", (0.02,), np.eye(4)),)
+    )
+    b.hinge("ankle", "trunk", "foot", at, "y")
+    b.body("wheel", spatial.translation(at), 0.1, inertia=(1e-3,) * 3)
+    b.hinge("axle", "world", "wheel", at, "y")
+    b.motor("drive", "axle")
+    world = supple.World(dt=2e-3)
+    world.ground(Shape("plane", (0, 0, 1), np.eye(4), friction=(1.0, 0, 0)))
+    mech = b.build()
+    rates = [{"fall": -speed, "axle": 5.0}.get(name, 0.0) for name in mech.coordinates]
+    world.add(supple.Simulation(mech, 2e-3, rates=rates, motors={"drive": lambda t: 5.0 * t}), "leg")
+    return world
+
+
+@pytest.mark.parametrize("inertia", [1e-3, 1e-4])
+@pytest.mark.parametrize("speed", [3.0, 10.0])
+@pytest.mark.parametrize("tilt", [0.01, 0.05, 0.2])
+def test_a_landing_on_a_light_foot_adds_no_energy(tilt, speed, inertia):
+    """The force of the landing, constant in a step, would turn the foot by radians in a step that is not divided."""
+    world = hopping_leg(tilt, inertia, speed)
+    start = before = world.energy.total
+    for k in range(10):
+        world.step()
+        assert world.energy.total < before + 1e-3 * start  # the floor and the hinge take energy
+        before = world.energy.total
+        assert world.q["leg:axle"] == pytest.approx(5.0 * 2e-3 * (k + 1), abs=1e-9)  # set-points are divided, too
+        assert world.time == pytest.approx(2e-3 * (k + 1), rel=1e-12)
+
+
+def test_divided_steps_repeat_to_the_last_bit():
+    world = hopping_leg(0.05, 1e-3, 10.0)
+    saved = world.save()
+    world.step(10)
+    first = world.poses.array.copy()
+    world.restore(saved)
+    world.step(10)
+    np.testing.assert_array_equal(world.poses.array, first)
+
+
+def test_other_objects_do_not_change_the_response_of_a_contact():
+    """What regularises a contact is relative to its own response: one that can hardly move elsewhere must not leave a
+    wedged one undetermined."""
+
+    def responses(*others: supple.mechanism.Body) -> np.ndarray:
+        world = supple.World()
+        world.ground(Shape("plane", (0, 0, 1), np.eye(4)))
+        for body in (rigid_object("crate", "box", (0.1, 0.1, 0.1), 1.0, (0, 0, 0.1)), *others):
+            world.add(body)
+        world.step()
+        W, *_ = supple._core.contact_testing.friction_problem(world._core)
+        return np.diag(W)[:12]
+
+    heavy = rigid_object("rock", "box", (0.1, 0.1, 0.1), 1e5, (5, 0, 0.1))
+    np.testing.assert_allclose(responses(heavy), responses(), rtol=1e-7)

@@ -36,6 +36,10 @@ OVERLAP = 1e-3
 FLOORS = ("plane", "height_field")
 """Kinds of colliders that others may begin below: it is clear to which side they are pushed out."""
 DEFAULT_DT = 1e-3
+NO_SOLUTION, NOT_FINITE = 1, 2
+"""Outcomes of a step of the core."""
+HALVINGS = 5
+"""How often a time step that has no solution is divided into halves."""
 PLANNED_STEPS = 65_536
 """Time steps for which the positions of motors are computed in advance."""
 
@@ -461,9 +465,9 @@ class World:
             sim.set_q(own)
 
     def step(self, n: int = 1) -> None:
-        """Advances by n time steps. Raises `ConvergenceError` if a step has no solution; the world is then in the state
-        before that step. Warns once, with `RangeWarning`, of contact velocities that are wrong by more than 1e-4
-        m/s."""
+        """Advances by n time steps. A step that has no solution is divided, unless there are reduced models. Raises
+        `ConvergenceError` if that does not help; the world is then in the state before that step. Warns once, with
+        `RangeWarning`, of contact velocities that are wrong by more than 1e-4 m/s."""
         check_count(n)
         observers = [*self.observers, *(each for sim in self._mechanisms.values() for each in sim.observers)]
         if observers:
@@ -490,6 +494,8 @@ class World:
                 count, outcome = self._core.step(min(1 if limiting else STEPS_AT_ONCE, n - done))
                 done += count
                 self._warn_of_residual()
+                if outcome in (NO_SOLUTION, NOT_FINITE) and self._advance_in_parts():
+                    done, outcome = done + 1, 0
                 for each in limiting:
                     each.limit_forces()
         finally:
@@ -499,11 +505,40 @@ class World:
             failed = self._core.failed_participant
             name = f"'{self._participants[failed]}' " if failed >= 0 else ""
             text = {
-                1: f"{name}has no solution for it: the motion is too violent; use a smaller dt or smaller forces",
-                2: "the contact impulses are not finite: an object is too light or thrown too hard",
+                NO_SOLUTION: f"{name}has no solution for it: the motion is too violent or shapes are wedged; use a "
+                "smaller dt, smaller forces or World(compliance=1e-7)",
+                NOT_FINITE: "the contact impulses are not finite: an object is too light or thrown too hard",
                 3: "more than 1,000 points touch at once; use simpler or fewer shapes",
             }[outcome]
             raise ConvergenceError(f"the step from t = {self.time:.6g} s failed: {text}", time=self.time)
+
+    def _advance_in_parts(self) -> bool:
+        """Makes a time step that has no solution in parts, all things of the world and their contacts together. If
+        that fails, or if a linear model has this time step only, returns False; the state is then that before."""
+        if not self._core.has_any_step:
+            return False
+        before = self.save()
+        try:
+            done = self._advance_by_halves(1)
+        finally:
+            self._core.set_step(self.dt)
+            self._core.checks_motion = True
+        if done:
+            self._core.time = before.time + self.dt
+        else:
+            self._set_state(before)
+        return done
+
+    def _advance_by_halves(self, depth: int) -> bool:
+        """Makes two steps of dt / 2**depth; each is divided further if necessary. The shortest ones are taken whatever
+        velocities points in contact have after them."""
+        for _ in range(2):
+            self._core.set_step(self.dt / 2**depth)
+            self._core.checks_motion = depth < HALVINGS
+            succeeded, _ = self._core.step(1)
+            if not succeeded and (depth == HALVINGS or not self._advance_by_halves(depth + 1)):
+                return False
+        return True
 
     def _warn_of_residual(self) -> None:
         """Warns once of contact impulses that do not obey the contact law."""
