@@ -7,7 +7,8 @@
 namespace supple {
 
 namespace {
-constexpr double relative_regularisation = 1e-4;  // of W_nn, relative to it
+constexpr double relative_regularisation = 1e-4;  // of W_nn, relative to the smallest one
+constexpr double far_below = 1e-3;                // a W_nn over another one that does not count beside it
 constexpr double creep = 1e-5;                    // m/s: largest normal velocity that the regularisation may cause
 }  // namespace
 
@@ -352,20 +353,22 @@ void World::advance_pads() {
 
 // Adds to every W_nn but those of pads, which do not need it, and those of contacts that cannot move along their normals,
 // a small regularisation that makes the impulses of redundant contacts unique. With the present impulses it causes a
-// velocity of `creep` at most. It is relative to the contact's own W_nn: one contact that can hardly move must not leave
-// the impulses of another, wedged one undetermined.
+// velocity of `creep` at most. It is the same for all contacts, relative to the smallest W_nn, unless that is far below
+// the contact's own: one contact that can hardly move must not leave the impulses of another, wedged one undetermined.
 void World::regularise() {
-    double most = 0;
+    double most = 0, least = INFINITY;
     auto regularised = [&](int c) { return !solver_.blocked(c) && !contacts_[c].soft(); };
+    auto own = [&](int c) { return solver_.W(3 * c, 3 * c) - regularisation_[c] - compliance / (h * h); };
     const int n = static_cast<int>(contacts_.size());
-    for (int c = 0; c < n; ++c)
-        if (regularised(c)) most = std::max(most, solver_.p[3 * c]);
     for (int c = 0; c < n; ++c) {
         if (!regularised(c)) continue;
-        double& W = solver_.W(3 * c, 3 * c);
-        const double own = W - regularisation_[c] - compliance / (h * h);
-        const double fresh = std::min(relative_regularisation * own, creep / most);
-        W += fresh - regularisation_[c];
+        most = std::max(most, solver_.p[3 * c]);
+        least = std::min(least, own(c));
+    }
+    for (int c = 0; c < n; ++c) {
+        if (!regularised(c)) continue;
+        const double fresh = std::min(relative_regularisation * std::max(least, far_below * own(c)), creep / most);
+        solver_.W(3 * c, 3 * c) += fresh - regularisation_[c];
         regularisation_[c] = fresh;
     }
 }
