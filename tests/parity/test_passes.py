@@ -277,19 +277,17 @@ def test_reactions_are_those_of_the_last_step_after_set_points_change(passes):
         np.testing.assert_allclose(sims[0].reactions[name], reaction, atol=1e-9)
 
 
-@pytest.mark.parametrize("reversing", [False, True])
-def test_a_light_push_rod_under_pressure(reversing):
+def test_a_light_push_rod_under_pressure():
     """A rod of a gram between ball joints. Under pressure its turns have negative pivots, because only the tie that
     closes the loop keeps it from folding: the passes must not give it to the sparse solver."""
     b = supple.Builder("push rod", gravity=(0, 0, 0))
     b.link("crank", (0, 0, 0), (0, 0, 0.1), mass=0.2)
     b.link("rod", (0, 0, 0.1), (0.05, 0, 0.1), mass=1e-3, radius=0.002)
     b.link("slider", (0.05, 0, 0.1), (0.15, 0, 0.1), mass=0.1)
-    b.hinge("foot", "world", "crank", (0, 0, 0), "y", stiffness=20.0, damping=0.05)
-    ends = [("first", "crank", "rod", (0, 0, 0.1)), ("second", "rod", "slider", (0.05, 0, 0.1))]
-    for name, parent, child, at in reversed(ends) if reversing else ends:
-        b.ball(name, parent, child, at, damping=1e-4)
+    b.hinge("foot", "world", "crank", (0, 0, 0), "y", stiffness=200.0, damping=0.05)
     b.slide("guide", "world", "slider", at=(0.1, 0, 0.1), axis="x", stiffness=10.0)
+    b.ball("second", "rod", "slider", (0.05, 0, 0.1), damping=1e-6)  # the tree goes from the slider to the rod
+    b.ball("first", "crank", "rod", (0, 0, 0.1), damping=1e-6)
     sims = pair(b.build())
     for sim in sims:
         sim.apply("slider", [-60, 0, 0, 0, 0, 0])
