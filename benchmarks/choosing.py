@@ -1,7 +1,7 @@
 """Computing time of a time step of 2 ms by every method on the same mechanism and load: when does a method pay?
 
 Methods: a linear model without its links, with the links by twists and by joints; a blend of four linear models without
-and with its links; the condensed model; the engine; MuJoCo (implicitfast, contacts off, the same mechanism as MJCF).
+and with its links; the engine; MuJoCo (implicitfast, contacts off, the same mechanism as MJCF).
 The load is the default one of `supple compare`, which keeps actuators and coordinates within their ranges. Three models
 of the blend are made at thirds of it. Half of it is applied suddenly, so that every method computes the motion between
 these models; the first step, in which a blend computes what depends on its load alone, is not timed. All repetitions
@@ -59,7 +59,7 @@ def main() -> None:
     for name, each in ratios.items():
         report.row(times_of_the_engine=name, **each)
     single = [each for name, each in ratios.items() if len(SCENES[name][1]) == 1]
-    for method in ("linear_twists", "linear_joints", "condensed"):
+    for method in ("linear_twists", "linear_joints"):
         report.target(f"{method} / engine, largest", max(each[method] for each in ratios.values()), at_most=1)
     report.target("blend of one end effector / engine, largest", max(each["blend"] for each in single), at_most=1)
     several = max((each["blend"] for name, each in ratios.items() if len(SCENES[name][1]) > 1), default=0.0)
@@ -80,14 +80,12 @@ def step_times(report: Report, name: str, mech: Mechanism, tips: list[str], repe
     rest, linear = models.start, models.linear_model
     loads = {name: 0.5 * wrench for name, wrench in default_load(models)[0].items()}
     blend = blend_of_four(models, loads)
-    condensed = supple.condense(mech, tips)
     methods: dict[str, Method] = {
         "linear": Reduced(linear, loads, links=False),
         "linear_twists": Reduced(linear, loads),
         "linear_joints": Reduced(linear, loads, reconstruction="joints"),
         "blend": Reduced(blend, loads, links=False),
         "blend_links": Reduced(blend, loads),
-        "condensed": Reduced(condensed, loads),
         "engine": Engine(mech, rest, loads),
         "mujoco": MuJoCo(mech, loads),
     }

@@ -435,8 +435,6 @@ def reduced_model(kind):
     if kind == "floating":
         return supple.reduce(mech, ["foot", "trunk"])
     fixed = mech.with_base("fixed")
-    if kind == "condensed":
-        return supple.condense(fixed, ["foot"])
     linear = supple.reduce(fixed, ["foot", "neck"])
     if kind != "blended":
         return linear
@@ -444,7 +442,7 @@ def reduced_model(kind):
     return supple.blend([linear, supple.reduce(fixed, ["foot", "neck"], at=bent)])
 
 
-@pytest.mark.parametrize("kind", ["linear", "joints", "blended", "condensed", "floating"])
+@pytest.mark.parametrize("kind", ["linear", "joints", "blended", "floating"])
 def test_an_array_of_set_points_of_a_reduced_model_acts_as_their_names(kind):
     model = reduced_model(kind)
     mech = model.mechanism

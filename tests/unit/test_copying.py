@@ -45,16 +45,11 @@ def blended() -> supple.ReducedSimulation:
     sim.apply("tip", [0, 5, 0, 0, 0, 0])
     sim.step(5)
     sim.grow(0.01)
-    return sim
-
-
-def condensed() -> supple.ReducedSimulation:
-    sim = supple.ReducedSimulation(supple.condense(supple.library.robot_arm(5), ["tip"]), DT)
     sim.set_target(sim.mechanism.coordinates[1], 0.1)
     return sim
 
 
-SIMULATIONS = {"full": full, "driven": driven, "linear": linear, "blended": blended, "condensed": condensed}
+SIMULATIONS = {"full": full, "driven": driven, "linear": linear, "blended": blended}
 
 
 @pytest.fixture(scope="module", params=SIMULATIONS)
