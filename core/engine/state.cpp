@@ -73,17 +73,22 @@ std::vector<double> State::numbers() const {
     return flat;
 }
 
-bool State::assign(const double* from, std::size_t given) {
-    std::size_t size = 0;
-    visit_state(*this, [&](const double*, std::size_t count) { size += count; });
-    visit_whole(*this, [&](auto) { ++size; });
-    if (given < size || (given - size) % push_size) return false;
+bool State::fits(std::size_t size) const {
+    std::size_t own = 0;
+    visit_state(*this, [&](const double*, std::size_t count) { own += count; });
+    visit_whole(*this, [&](auto) { ++own; });
+    return size >= own && (size - own) % push_size == 0;
+}
+
+bool State::assign(const double* from, std::size_t size) {
+    if (!fits(size)) return false;
+    const double* end = from + size;
     visit_state(*this, [&](double* to, std::size_t count) {
         std::copy_n(from, count, to);
         from += count;
     });
     visit_whole(*this, [&](auto& number) { number = static_cast<std::remove_reference_t<decltype(number)>>(*from++); });
-    pushes.resize((given - size) / push_size);
+    pushes.resize((end - from) / push_size);
     for (Push& push : pushes) {
         push = {static_cast<int>(from[0]), Vec3(from + 1), Vec3(from + 4), Vec3(from + 7)};
         from += push_size;
@@ -140,7 +145,7 @@ void StateLayout::finish(const Model& model) {
 }
 
 State StateLayout::zero(const Model& model) const {
-    Configuration state;
+    State state;
     state.slots.assign((size + width - 1) / width, State::Slots{});
     for (State::Slots& slots : state.slots)
         for (int k : {0, 4, 8}) slots.R[k] = every(1.0);
@@ -271,8 +276,8 @@ std::vector<int> StateLayout::loop_joints() const {
 }
 
 void StateLayout::loop_wrenches(const Model& model, const State& state, double* rows) const {
-    for (std::size_t k = 0; k < loops.size(); ++k, rows += 6) Eigen::Map<Vec6>(rows) = loop_wrench(model, state, static_cast<int>(k));
-    for (std::size_t k = 0; k < bushings.size(); ++k, rows += 6) Eigen::Map<Vec6>(rows) = state.bushings[k].wrench;
+    for (std::size_t k = 0; k < loops.size(); ++k, rows += 6) Eigen::Map<Vec6>(rows, 6) = loop_wrench(model, state, static_cast<int>(k));
+    for (std::size_t k = 0; k < bushings.size(); ++k, rows += 6) Eigen::Map<Vec6>(rows, 6) = state.bushings[k].wrench;
 }
 
 // Wrenches of loops and bushings; those of the tree from the bodies' balance, outermost first.
@@ -338,6 +343,7 @@ std::vector<Vec6> StateLayout::wrenches(const Model& model, const Vec3& gravity,
 std::vector<State::Push> StateLayout::pushes(const System& system, const State& state) const {
     std::vector<State::Push> result;
     for (const Load& load : system.loads) {
+        if (load.wrench.isZero(0)) continue;
         const Pose H = pose(state, load.body);
         const Vec3 force = load.wrench.head<3>(), torque = load.wrench.tail<3>();
         result.push_back({load.body, H.act(load.point), load.world ? force : Vec3(H.R * force), load.world ? torque : Vec3(H.R * torque)});

@@ -71,6 +71,7 @@ struct State {
     std::vector<double> numbers() const;
     // Takes what `numbers` of a state of the same mechanism gave; false, and nothing is changed, if these cannot be.
     bool assign(const double* numbers, std::size_t size);
+    bool fits(std::size_t size) const;  // whether `numbers` of a state of the same mechanism may be so many
 };
 
 // Where the numbers of bodies, coordinates and loops are in a State.
