@@ -180,22 +180,6 @@ struct Lanes {
         add(rows[7][l], Eight{z, 0, -x, xy + w, yy, yz - u, 0, 0});
         add(rows[8][l], Eight{-y, x, 0, xz - v, yz + u, zz, 0, 0});
     }
-    // moment a x b of a vector b fixed in the world on a direction a of the node: P' gets -([a][b] + [b][a])/2
-    template <bool tangent>
-    SUPPLE_INLINE void add_direction_moment(int l, const Vec3& a, const Vec3& b) {
-        const Vec3 m = a.cross(b);
-        add(wrench[l], Eight{0, 0, 0, m[0], m[1], m[2], 0, 0});
-        if (!tangent) return;
-        const double ab = a.dot(b), xx = ab - a[0] * b[0], yy = ab - a[1] * b[1], zz = ab - a[2] * b[2];
-        const double xy = -0.5 * (a[0] * b[1] + a[1] * b[0]), xz = -0.5 * (a[0] * b[2] + a[2] * b[0]),
-                     yz = -0.5 * (a[1] * b[2] + a[2] * b[1]);
-        for (int half : {3, 6}) {
-            const double by = half == 3 ? -1 : 0;
-            add(rows[half][l], Eight{0, 0, 0, xx, xy, xz, by * m[0], 0});
-            add(rows[half + 1][l], Eight{0, 0, 0, xy, yy, yz, by * m[1], 0});
-            add(rows[half + 2][l], Eight{0, 0, 0, xz, yz, zz, by * m[2], 0});
-        }
-    }
     // force and torque that turn with the node: P = N(W), P' = N(W)/2, antisymmetric; after everything else of the node
     template <bool tangent>
     void add_body_wrench(int l, const Vec3& at, const Vec3& f, const Vec3& t) {

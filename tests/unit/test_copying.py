@@ -37,6 +37,7 @@ def linear() -> supple.ReducedSimulation:
     sim = supple.ReducedSimulation(supple.reduce(supple.library.ladder(3), ["tip"]), DT, reconstruction="joints")
     sim.apply("tip", [0, 5, 0, 0, 0, 0], "body")
     sim.pull("tip", [0.1, 0.2, 0.6])
+    sim.set_target(sim.mechanism.coordinates[1], 0.01)
     return sim
 
 
@@ -45,7 +46,6 @@ def blended() -> supple.ReducedSimulation:
     sim.apply("tip", [0, 5, 0, 0, 0, 0])
     sim.step(5)
     sim.grow(0.01)
-    sim.set_target(sim.mechanism.coordinates[1], 0.1)
     return sim
 
 

@@ -42,18 +42,11 @@ def tip_in_a_world(mech) -> np.ndarray:
     return sim.poses["tip"][:3, 3]
 
 
-def wrench_that_holds_the_tip(mech) -> np.ndarray:
-    """Where a load of two tenths of the weight of 1 kg has moved it."""
-    pose = supple.equilibrium(mech, {"tip": np.append(0.2 * mech.gravity, np.zeros(3))}).poses["tip"]
-    return supple.equilibrium(mech, hold={"tip": pose}).holds["tip"]
-
-
 MEASURES = {
     "equilibrium": tip_in_rest,
     "euler": tip_in_motion("euler"),
     "bdf2": tip_in_motion("bdf2"),
     "world": tip_in_a_world,
-    "hold": wrench_that_holds_the_tip,
     "frequency": lambda mech: supple.modes(mech).frequencies[:1],
     "compliance": lambda mech: supple.reduce(mech, ["tip"]).compliance,
 }

@@ -121,7 +121,7 @@ def test_a_finger_rests_on_the_floor_like_one_whose_tip_is_held():
         b.body(name, at, 0.1, (0.05, 0, 0), np.diag([1e-5, 1e-4, 1e-4]), shapes=[ball] if name == "tip" else [])
         b.hinge(f"hinge_{i}", before, name, at[:3, 3], (0, 1, 0.2 * (i % 2)), stiffness=3.0, damping=0.3)
         before = name
-    b.site("toe", "tip", spatial.translation([0.6, 0, 0.2]))
+    b.site("toe", "tip", at=(0.6, 0, 0.2))
     mech, load = b.build(), {"tip": [0, 0, -4.0, 0, 0, 0]}
     sim = supple.Simulation(mech, 1e-3)
     sim.apply("tip", load["tip"])
