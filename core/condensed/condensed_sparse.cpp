@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "condensed/condensed.hpp"
-#include "spatial/arrays.hpp"
 
 namespace supple {
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "engine/convergence.hpp"
-#include "spatial/arrays.hpp"
 
 namespace supple {
 

@@ -4,9 +4,9 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
-#include "engine/engine.hpp"
-#include "module.hpp"
-#include "reduced/motion_module.hpp"
+#include "python/engine.hpp"
+#include "python/module.hpp"
+#include "python/motion_module.hpp"
 
 namespace nb = nanobind;
 using namespace supple;

@@ -5,9 +5,9 @@
 #include <optional>
 #include <stdexcept>
 
-#include "engine/equations.hpp"
+#include "python/equations.hpp"
 #include "engine/stepper.hpp"
-#include "spatial/finite_array.hpp"
+#include "python/finite_array.hpp"
 
 namespace supple {
 

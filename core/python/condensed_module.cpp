@@ -3,9 +3,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "condensed/condensed_passes.hpp"
-#include "engine/engine.hpp"
-#include "module.hpp"
-#include "reduced/motion_module.hpp"
+#include "python/engine.hpp"
+#include "python/module.hpp"
+#include "python/motion_module.hpp"
 
 namespace nb = nanobind;
 using namespace supple;
