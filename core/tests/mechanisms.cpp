@@ -119,11 +119,13 @@ std::shared_ptr<const Model> random_mechanism(unsigned seed, const Kinds& kinds)
         if (random.below(4) == 0) builder.add_body_reversed(next, on_next, axes, on_body, mass, centre, inertia);
         else builder.add_body(next, on_next, axes, on_body, mass, centre, inertia);
     }
-    if (kinds.loops) {
-        const int outer = bodies - 1, inner = random.below(bodies) - 1;
+    if (kinds.loops) {  // to the world: a free ball where the chain of joints has enough coordinates for it not to be redundant
+        const int outer = bodies - 1;
+        int coordinates = 0;
+        for (int b = outer; b >= 0; b = builder.model.joints[b].parent == b ? builder.model.joints[b].child : builder.model.joints[b].parent)
+            coordinates += builder.model.joints[b].count;
         const Pose at = builder.pose(outer) * random.pose(0.2, 1.5);
-        const bool stiff = inner == outer || random.below(2) == 0;
-        builder.add_loop(stiff && inner == outer ? -1 : inner, outer, at, stiff ? bushing(random) : ball(0));
+        builder.add_loop(-1, outer, at, coordinates >= 5 && random.below(2) ? ball(0) : bushing(random));
     }
     std::vector<int> single;  // coordinates that are no components of rotation vectors
     for (const Joint& joint : builder.model.joints)
@@ -148,7 +150,7 @@ std::shared_ptr<const Model> four_bar(double stiffness, double damping, bool mot
     const auto link = [&](int parent, const Pose& on_parent) {
         return builder.add_body(parent, on_parent, axes, Pose{Mat3::Identity(), -along}, 0.5, Vec3::Zero(), inertia);
     };
-    const Mat3 up = so3_exp(Vec3(0, 0, M_PI / 2)), down = so3_exp(Vec3(0, 0, -M_PI / 2));
+    const Mat3 up = so3_exp(Vec3(0, 0, 1.2)), down = so3_exp(Vec3(0, 0, -1.2));  // the crank leans
     const int crank = link(-1, {upright * up, Vec3::Zero()});
     const int coupler = link(crank, {down, along});
     const int rocker = link(coupler, {down, along});
