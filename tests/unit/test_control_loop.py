@@ -453,6 +453,7 @@ def test_an_array_of_set_points_of_a_reduced_model_acts_as_their_names(kind):
     sprung = ["hip", "knee", *(name for name in places if name.startswith("atlas"))]
     rng = np.random.default_rng(1)
     by_array, by_name = (supple.ReducedSimulation(model, 1e-3, **options) for _ in range(2))
+    by_name.set_target("belt", by_name.targets["belt"])  # more than an array gives: names are taken one by one
 
     def agree():
         assert by_array.targets == pytest.approx(by_name.targets)
@@ -481,8 +482,8 @@ def test_an_array_of_set_points_of_a_reduced_model_acts_as_their_names(kind):
     restored.restore(saved)
     for sim in (by_array, copied, restored):
         sim.step(5)
-    assert np.allclose(by_array.q, restored.q, rtol=0, atol=1e-10)
-    assert np.array_equal(copied.q, restored.q)
+    assert np.array_equal(by_array.q, restored.q)
+    assert np.array_equal(by_array.q, copied.q)
     by_array.reset()
     by_name.reset()
     agree()

@@ -256,8 +256,14 @@ class ReducedSimulation(Recordable):
         if isinstance(self._motion, CondensedMotion):
             self._motion.set_targets(drives.targets(targets, self._rest_target, None))
             self._motion.set_laws(drives.laws())
-        else:
-            self._motion.set_targets(drives.targets(targets, self._rest_target, self._motion))
+            return
+        sent = drives.targets(targets, self._rest_target, self._motion)
+        if sent.keys() == self._places.keys():  # as an array sets them, so that a restored one repeats to the last bit
+            whole = np.zeros(self.mechanism.dof)
+            whole[list(self._places.values())] = [sent[name] for name in self._places]
+            if self._motion.set_target_array(whole):
+                return
+        self._motion.set_targets(sent)
 
     def _rest_target(self, name: str) -> float:
         """A set-point in the model's own state."""
