@@ -23,7 +23,8 @@ void Articulated::lay_out_nodes() {
     ball_of_.assign(n, -1);
     for (int i = 0; i < n; ++i) {
         if (nodes_[i].size != 3) continue;
-        BallNode node;
+        ball_of_[i] = static_cast<int>(balls_.size());
+        BallNode& node = balls_.emplace_back();
         node.node = i;
         node.axis = nodes_[i].axis;
         node.sign = nodes_[i].sign;
@@ -32,8 +33,6 @@ void Articulated::lay_out_nodes() {
         for (Vec3* v : {&node.t, &node.t_past, &node.t_before, &node.t_rate, &node.t_rate_before, &node.shift}) v->setZero();
         for (Vec3* v : {&node.rate, &node.rate_before, &node.p, &node.p_before}) v->setZero();
         for (Mat3* R : {&node.rotation, &node.rotation_past, &node.rotation_before}) R->setIdentity();
-        ball_of_[i] = static_cast<int>(balls_.size());
-        balls_.push_back(node);
     }
 
     flags_.assign(n, 0);

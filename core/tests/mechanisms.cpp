@@ -150,9 +150,9 @@ std::shared_ptr<const Model> four_bar(double stiffness, double damping, bool mot
     const auto link = [&](int parent, const Pose& on_parent) {
         return builder.add_body(parent, on_parent, axes, Pose{Mat3::Identity(), -along}, 0.5, Vec3::Zero(), inertia);
     };
-    const Mat3 up = so3_exp(Vec3(0, 0, 1.2)), down = so3_exp(Vec3(0, 0, -1.2));  // the crank leans
+    const Mat3 up = so3_exp(Vec3(0, 0, 1.2)), level = so3_exp(Vec3(0, 0, -1.2)), down = so3_exp(Vec3(0, 0, -1.7));
     const int crank = link(-1, {upright * up, Vec3::Zero()});
-    const int coupler = link(crank, {down, along});
+    const int coupler = link(crank, {level, along});
     const int rocker = link(coupler, {down, along});
     builder.add_loop(-1, rocker, builder.pose(rocker) * Pose{Mat3::Identity(), along}, hinge(0));
     if (motor) builder.add_row({0}, {1.0}, 0, 0, true);

@@ -67,9 +67,11 @@ TEST_CASE("a step by the passes equals the step by the sparse solver from the sa
                     REQUIRE(passes.step(5));
                     sparse.copy(passes);
                     const std::vector<int> active = passes.system.active();
+                    const int expected_order = passes.stepper.fresh ? 1 : order;
                     REQUIRE(passes.step());
                     REQUIRE(sparse.step());
-                    if (passes.system.active() != active) continue;  // the sparse solver may divide a step in which a limit is met
+                    // where a limit is met, one solver may divide the step or use backward Euler, and the other not
+                    if (passes.system.active() != active || passes.stepper.passes()->order_used() != expected_order) continue;
                     CHECK(difference(passes.system.state.q, sparse.system.state.q) < 1e-10);
                     CHECK(difference_of_rates(passes.system, sparse.system) < 1e-7);
                     CHECK(difference(passes.system.state.lambda, sparse.system.state.lambda) < 1e-6);
