@@ -11,15 +11,18 @@ namespace supple {
 
 // World directions in which the axes of a loop are compared. They are constant during a step, so that the force of a row is a
 // vector fixed in the world, and its derivative involves one end only.
-void Articulated::freeze_directions() {
+template <class Block>
+void Articulated::freeze_directions(const std::vector<Block>& blocks) {
     for (Loop& loop : loops_) {
         if (loop.rows == 3) continue;
-        const Pose H = pose(loop.end[0].node);
-        const Vec3 z = H.R * loop.end[0].direction[0], x = H.R * loop.end[0].direction[1];
+        const Pose H = StateLayout::slot_pose(blocks, loop.slot[0]);
+        const Vec3 z = H.R * loop.z[0], x = H.R * loop.x[0];
         loop.along[0] = x;
         loop.along[1] = loop.along[2] = z.cross(x);
     }
 }
+template void Articulated::freeze_directions(const std::vector<Past>&);
+template void Articulated::freeze_directions(const std::vector<Present>&);
 
 // Gaps of eight loops and the rows of their ends:
 //   points p_child - p_parent (world axes, over the length scale), directions t.(z_child - z_parent).
@@ -50,7 +53,7 @@ void Articulated::evaluate_loops(EightLoops& of, double soft) {
     for (int side = 0; side < 2; ++side) {
         const double* from[width];
         for (int l = 0; l < lanes; ++l) {
-            const int node = loop_in(l).end[side].node;
+            const int node = loop_in(l).slot[side];
             from[l] = reinterpret_cast<const double*>(present_[node / width].R) + node % width;
         }
         auto number = [&](int c) { return together([&](int l) { return from[l][width * c]; }); };
@@ -216,8 +219,8 @@ Articulated::Front& Articulated::started(int f) {
     if (tangent) {
         std::fill_n(&numbers_[front.A], front.rows_size, none);
     } else {
-        std::fill_n(&numbers_[front.right], 1 + 2 * front.chunks, none);
-        std::fill_n(&numbers_[front.own_right], 2 * front.own_chunks, none);
+        std::fill_n(&numbers_[front.right], 1 + front.chunks, none);
+        std::fill_n(&numbers_[front.own_right], front.own_chunks, none);
     }
     double *right = numbers(&numbers_[front.own_right]), *D = numbers(&numbers_[front.D]);
     for (int a = 0; a < front.own; ++a) {
@@ -234,7 +237,7 @@ void Articulated::add_to_front(Front& front, const Eight* A, const Eight* B) {
     const int wide = 1 + front.chunks;
     for (int r = 0; r < 6; ++r) {
         numbers_[front.A + r * wide] += A[r];
-        if (!symmetric_) numbers_[front.B + r * wide] += B[r];
+        numbers_[front.B + r * wide] += B[r];
     }
 }
 
@@ -250,7 +253,7 @@ void Articulated::add_loop_columns(Front& front, const LoopEnd& end) {
         Eight column = c < 3 ? every(0.0) : loops.columns[end.side][c - 3][end.loop % width];
         if (c < 3) column[c] = by;
         Lanes::add(a + c * row, column);  // zeros may be added behind the row
-        if (!symmetric_) Lanes::add(b + c * row, column);
+        Lanes::add(b + c * row, column);
     }
 }
 

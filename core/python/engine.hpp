@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "python/equations.hpp"
 #include "engine/stepper.hpp"
@@ -24,8 +25,7 @@ class Engine {
    public:
     System system;
     ArrayInputs arrays;
-    // It stays where it is when `start` makes another one, because a World refers to it. Reading the system copies its state from it.
-    mutable std::optional<Stepper> stepper;
+    std::optional<Stepper> stepper;  // has the state; it stays where it is when `start` makes another one, because a World refers to it
 
     Engine(const Equations& of, const Acting& acting) : system(of.new_system()) { act(acting); }
 
@@ -45,19 +45,20 @@ class Engine {
             each.activation = *at++;
             each.contained = *at++;
         }
+        for (std::size_t i = 0; stepper && i < system.actuation.size(); ++i) stepper->state.activation[i] = system.actuation[i].activation;
     }
     // Force of each actuator in the present state, before its gear.
     Array actuator_forces() const {
-        const System& s = synchronised();
+        const auto [q, rates] = coordinates();
         std::vector<double> forces;
-        for (std::size_t i = 0; i < s.actuation.size(); ++i) {
-            const Actuator& each = s.model().actuators[i];
-            const double x = each.axis >= 0 ? s.state.q[each.axis] : s.model().springs[each.spring].of.value(s.state.q);
-            const double speed = each.axis >= 0 ? s.rate[each.axis] : s.model().springs[each.spring].of.value(s.rate);
+        for (std::size_t i = 0; i < system.actuation.size(); ++i) {
+            const Actuator& each = system.model().actuators[i];
+            const double x = each.axis >= 0 ? q[each.axis] : system.model().springs[each.spring].of.value(q);
+            const double speed = each.axis >= 0 ? rates[each.axis] : system.model().springs[each.spring].of.value(rates);
             double slope;
-            forces.push_back(each.force(s.actuation[i], x, speed, 0.0, slope));
+            forces.push_back(each.force(system.actuation[i], x, speed, 0.0, slope));
         }
-        return numpy(std::move(forces), {s.actuation.size()});
+        return numpy(std::move(forces), {system.actuation.size()});
     }
 
     // Sets controls (actuators,), limited to their ranges. False, and nothing is changed, where `read_finite` is.
@@ -108,41 +109,53 @@ class Engine {
         return true;
     }
 
+    // Coordinates (axes,) and rates of their increments; without `loops` perhaps not those of loop joints.
+    std::pair<std::vector<double>, std::vector<double>> coordinates(bool loops = true) const {
+        if (!stepper) return {system.state.q, system.rate};
+        std::vector<double> q(system.axes()), rates(system.axes());
+        stepper->layout().coordinates(system.model(), stepper->state, q.data(), rates.data(), loops);
+        return {std::move(q), std::move(rates)};
+    }
     // Coordinates (dof,) of the spanning tree.
     Array tree_q() const {
-        if (stepper) stepper->sync_coordinates();
+        const auto [all, rates] = coordinates(stepper && stepper->layout().own_tree);
         std::vector<double> q;
-        for (int axis : arrays.axes) q.push_back(system.state.q[axis]);
+        for (int axis : arrays.axes) q.push_back(all[axis]);
         return numpy(std::move(q), {arrays.axes.size()});
     }
     // Their time derivatives. The rate of a rotation vector r is Jr(r)^-1 times that of its increments.
     Array tree_rates() const {
-        if (stepper) stepper->sync_coordinates();
+        const auto [q, all] = coordinates(stepper && stepper->layout().own_tree);
         std::vector<double> rates;
         for (std::size_t i = 0; i < arrays.axes.size(); ++i) {
             const int axis = arrays.axes[i];
             if (system.model().single[axis]) {
-                rates.push_back(system.rate[axis]);
+                rates.push_back(all[axis]);
                 continue;
             }
-            const Vec3 rate = so3_right_jacobian_inverse(Vec3(&system.state.q[axis])) * Vec3(&system.rate[axis]);
+            const Vec3 rate = so3_right_jacobian_inverse(Vec3(&q[axis])) * Vec3(&all[axis]);
             rates.insert(rates.end(), rate.data(), rate.data() + 3);
             i += 2;
         }
         return numpy(std::move(rates), {arrays.axes.size()});
     }
     Array body_poses() const {
-        if (!stepper || !stepper->poses_follow_tree()) return poses(synchronised().state.H);
-        std::vector<double> rows(16 * system.bodies(), 0.0);
-        for (int b = 0; b < system.bodies(); ++b) rows[16 * b + 15] = 1;
-        stepper->write_poses(rows.data());
+        if (!stepper) return poses(system.state.H);
+        std::vector<double> rows(16 * system.bodies());
+        stepper->layout().write_poses(stepper->state.slots, rows.data());
         return numpy(std::move(rows), {static_cast<std::size_t>(system.bodies()), 4, 4});
     }
     Array velocities() const {
-        if (!stepper) return sixes(system.velocity);
-        std::vector<double> rows(6 * system.bodies());
-        stepper->write_velocities(rows.data());
-        return numpy(std::move(rows), {static_cast<std::size_t>(system.bodies()), 6});
+        std::vector<Vec6> twists = system.velocity;
+        for (int b = 0; stepper && b < system.bodies(); ++b) twists[b] = stepper->layout().twist(system.model(), stepper->state, b);
+        return sixes(twists);
+    }
+    Array reactions() const {
+        return sixes(stepper ? stepper->layout().wrenches(system.model(), system.gravity, stepper->state) : system.state.lambda);
+    }
+    Array mu() const {
+        const std::vector<double>& all = stepper ? stepper->state.mu : system.state.mu;
+        return numpy(all, {all.size()});
     }
 
     // Everything that acts, but handles, torques and actuators.
@@ -186,9 +199,8 @@ class Engine {
         system.applied = doubles(torques);
     }
 
-    // Sets coordinates and multipliers, with the poses that follow.
+    // Sets coordinates and multipliers, with the poses that follow, for `start`.
     void place(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
-        sync();
         system.state = state_of(system, q, lambda, mu);
         system.evaluate(false);
     }
@@ -197,31 +209,15 @@ class Engine {
         expect(velocities, 6 * system.model().mass.size());
         expect(rates, system.axes());
         stepper.emplace(system, h, order);
-        stepper->time = time;
-        stepper->start(vectors<6>(velocities), doubles(rates));
+        stepper->start(time, vectors<6>(velocities), doubles(rates));
     }
 
-    void refresh() {  // to be called after inputs of a step (loads, handles, set-points) were changed
-        ++system.input_changes;
-        if (stepper) stepper->refresh();
-    }
-    // The system after the last step. The passes keep a state of their own; `synchronised` copies it to the system for
-    // reading, `sync` also makes the passes read the system at the next step, because the caller will change it.
-    const System& synchronised() const {
-        if (stepper) stepper->sync();
-        return system;
-    }
-    void sync() {
-        if (!stepper) return;
-        stepper->sync();
-        stepper->changed();
-    }
+    void refresh() { ++system.input_changes; }  // to be called after inputs of a step (loads, handles, set-points) were changed
 
     // Steps once for every row of `targets` (n, driven rows); returns how many steps succeeded.
     int step(const std::vector<int>& driven, const Doubles& targets, int n) {
         expect(targets, driven.size() * n);
         nb::gil_scoped_release release;
-        stepper->refresh();
         for (int k = 0; k < n; ++k)
             if (!stepper->step(driven, targets.data() + k * driven.size())) return k;
         return n;
@@ -235,81 +231,56 @@ class Engine {
 
     // Everything that the next step depends on, as one flat array.
     Array history() const {
-        synchronised();
-        const History& h = stepper->history;
-        std::vector<double> flat{stepper->time, stepper->fresh ? 1.0 : 0.0};
-        auto put = [&](const std::vector<double>& v) { flat.insert(flat.end(), v.begin(), v.end()); };
-        auto put6 = [&](const std::vector<Vec6>& all) {
-            for (const Vec6& v : all) flat.insert(flat.end(), v.data(), v.data() + 6);
-        };
-        for (const auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before,
-                              &h.length, &h.length_before, &system.rate})
-            put(*v);
-        for (const auto* v : {&system.state.lambda, &h.momentum, &h.momentum_before, &system.velocity}) put6(*v);
-        for (const auto* v : {&h.turn, &h.centre, &h.centre_before})
-            for (const Vec3& each : *v) flat.insert(flat.end(), each.data(), each.data() + 3);
-        for (int a : system.active()) flat.push_back(a);
-        for (const auto* all : {&h.flexible, &h.flexible_before})
-            for (const FlexibleState& each : *all)
-                visit_numbers(each, [&](const double* values, std::size_t count) { flat.insert(flat.end(), values, values + count); });
-        stepper->save(flat);
+        std::vector<double> flat = stepper->state.numbers();
         const std::size_t n = flat.size();
         return numpy(std::move(flat), {n});
     }
+    void set_history(const Doubles& flat) {
+        if (!stepper->restore(flat.data(), flat.size())) throw std::invalid_argument("array of unexpected size");
+    }
 
-    void set_history(const Doubles& flat) { set_history(flat.data(), flat.size()); }
-    void set_history(const double* at, std::size_t size) {
+    // The two states of the history in the description's terms, as one flat array; for tests of derivatives.
+    Array described() {
+        std::vector<double> flat;
+        visit_described([&](const double* from, std::size_t count) { flat.insert(flat.end(), from, from + count); });
+        const std::size_t n = flat.size();
+        return numpy(std::move(flat), {n});
+    }
+    void set_described(const Doubles& flat) {
+        std::size_t size = 0;
+        visit_described([&](const double*, std::size_t count) { size += count; });
+        expect(flat, size);
+        const double* from = flat.data();
+        visit_described([&](double* to, std::size_t count) {
+            std::copy_n(from, count, to);
+            from += count;
+        });
         History& h = stepper->history;
-        const std::size_t na = system.axes(), nr = system.model().rows.size(), ns = system.model().springs.size(),
-                          nj = system.model().joints.size(), nbod = system.model().mass.size();
-        std::size_t own = 2 + 6 * na + 2 * nr + 2 * ns + 6 * nj + 27 * nbod;
-        for (FlexibleState& each : h.flexible) visit_numbers(each, [&](double*, std::size_t count) { own += 2 * count; });
-        if (size != own + stepper->saved_size())
-            throw std::invalid_argument("array of unexpected size");
-        const double* passes = at + own;
-        stepper->tape.reset();
-        stepper->time = *at++;
-        stepper->fresh = *at++ != 0;
-        for (auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before, &h.length,
-                        &h.length_before, &system.rate}) {
-            std::copy(at, at + v->size(), v->begin());
-            at += v->size();
-        }
-        for (auto* all : {&system.state.lambda, &h.momentum, &h.momentum_before, &system.velocity})
-            for (Vec6& v : *all) {
-                v = Eigen::Map<const Vec6>(at);
-                at += 6;
-            }
-        for (auto* all : {&h.turn, &h.centre, &h.centre_before})
-            for (Vec3& v : *all) {
-                v = Eigen::Map<const Vec3>(at);
-                at += 3;
-            }
-        const std::vector<int> active(at, at + nr);
-        at += nr;
-        for (auto* all : {&h.flexible, &h.flexible_before})
-            for (FlexibleState& each : *all)
-                visit_numbers(each, [&](double* values, std::size_t count) {
-                    std::copy_n(at, count, values);
-                    at += count;
-                });
-        system.flexible_state = h.flexible;
+        const auto lambda = system.state.lambda;
+        const auto velocity = system.velocity;
         h.q = system.state.q;
         h.rate = system.rate;
-        const auto rate = system.rate;
-        const auto velocity = system.velocity;
-        const auto lambda = system.state.lambda;
-        system.evaluate(false);  // poses
-        system.rate = rate;
-        system.velocity = velocity;
+        system.evaluate(false);
         system.state.lambda = lambda;
-        system.momentum = h.momentum;
-        system.set_active(active);
+        system.velocity = velocity;
         h.H = system.state.H;
-        stepper->restore(passes);
+        stepper->take(h);
     }
 
    private:
+    template <class Visit>
+    void visit_described(Visit visit) {
+        stepper->evaluated();
+        History& h = stepper->history;
+        for (auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before, &system.rate}) visit(v->data(), v->size());
+        for (auto* all : {&system.state.lambda, &h.momentum, &h.momentum_before, &system.velocity})
+            for (Vec6& v : *all) visit(v.data(), 6);
+        for (auto* all : {&h.turn, &h.centre, &h.centre_before})
+            for (Vec3& v : *all) visit(v.data(), 3);
+        for (auto* all : {&h.flexible, &h.flexible_before})
+            for (FlexibleState& each : *all) visit_numbers(each, visit);
+    }
+
     std::vector<double> set_points_of_actuators() const {
         std::vector<double> values;
         for (const Actuator& each : system.model().actuators) values.push_back(each.axis >= 0 ? system.rest[each.axis] : system.spring_rest[each.spring]);
@@ -325,6 +296,7 @@ class Engine {
             const double force = arrays.shares[i] * (now[i] - before[i]);
             by.contained += force;
             (actuator.dynamics == Actuator::integrator ? by.activation : by.control) += force / actuator.gain[0];
+            if (stepper) stepper->state.activation[i] = by.activation;
         }
     }
 };

@@ -161,23 +161,13 @@ std::shared_ptr<const Model> four_bar(double stiffness, double damping, bool mot
 
 Simulation::Simulation(std::shared_ptr<const Model> model, double h, int order) : system(std::move(model)), stepper(system, h, order) {
     system.gravity = Vec3(0, 0, -9.81);
-    stepper.start(std::vector<Vec6>(system.bodies(), Vec6::Zero()), std::vector<double>(system.axes(), 0.0));
-}
-
-void Simulation::copy(Simulation& other) {
-    other.stepper.sync();
-    system = other.system;
-    stepper.history = other.stepper.history;
-    stepper.fresh = other.stepper.fresh;
-    stepper.time = other.stepper.time;
-    stepper.changed();
-    stepper.refresh();
+    stepper.start(0, std::vector<Vec6>(system.bodies(), Vec6::Zero()), std::vector<double>(system.axes(), 0.0));
 }
 
 bool Simulation::step(int steps) {
     for (int k = 0; k < steps; ++k)
         if (!stepper.step({}, nullptr)) return false;
-    stepper.sync();
+    stepper.evaluated();
     return true;
 }
 

@@ -69,8 +69,6 @@ struct Simulation {  // a system with its stepper, at rest at the coordinates ze
     Stepper stepper;
     Simulation(std::shared_ptr<const Model> model, double h, int order);
     Simulation(const Simulation&) = delete;
-    // Takes the state and history of another simulation of the same model.
-    void copy(Simulation& other);
     bool step(int steps = 1);  // the system then has the state
 };
 

