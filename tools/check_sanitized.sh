@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the core with AddressSanitizer, UndefinedBehaviorSanitizer and the assertions of Eigen and of the standard library,
-# and runs core/tests and some of tests/parity with it; part of `.ci/run`.
+# and runs core/tests and some of tests/parity with it. Not part of CI.
 #   tools/check_sanitized.sh FOLDER [TEST ...]    builds in FOLDER; TEST: files of pytest in place of the usual ones
 # Needs an environment with supple's test packages, cmake, ninja, nanobind and cmeel-eigen, and doctest-dev of the system.
 set -euo pipefail

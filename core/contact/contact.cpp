@@ -121,8 +121,11 @@ MomentBlock::Few<6> MomentBlock::solve(const Few<6>& b, double friction) const {
     const double w = W(0, 0);
     p[0] = -b[0] / w;
     if (friction == 0) return p;
-    const Few<5> c = axes.transpose() * b.tail(t) - coupling * (b[0] / w);
-    Few<5> x(t);
+    Few<5> c(t), x(t);  // written entry by entry: GCC takes vectors of unknown size for longer ones
+    for (Eigen::Index i = 0; i < t; ++i) {
+        c[i] = -coupling[i] * (b[0] / w);
+        for (Eigen::Index k = 0; k < t; ++k) c[i] += axes(k, i) * b[1 + k];
+    }
     double normal = 0, length = 0, slope = 0;
     auto excess = [&](double a) {  // of the normal impulse, relative to what friction needs
         double squares = 0, coupled = 0, coupled_change = 0, stretched = 0;  // |x|^2, coupling.x, coupling.dx/da, x.dx/da
@@ -157,8 +160,9 @@ MomentBlock::Few<6> MomentBlock::solve(const Few<6>& b, double friction) const {
     }
     if (!(normal > 0)) return Few<6>::Zero(t + 1);
     p[0] = normal;
-    p.tail(t) = axes * x;
-    if (length > friction * normal) p.tail(t) *= friction * normal / length;
+    const double scale = length > friction * normal ? friction * normal / length : 1.0;
+    for (Eigen::Index i = 0; i < t; ++i)
+        for (Eigen::Index k = 0; k < t; ++k) p[1 + i] += scale * axes(i, k) * x[k];
     return p;
 }
 
