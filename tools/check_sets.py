@@ -2,7 +2,7 @@
 
 An install compiles one instruction set, the machine's. What GCC accepts for two vectors of four numbers (AVX2) it may
 refuse for one of eight (AVX-512). The compiler only reads the sources (`-fsyntax-only`, templates included), in the
-groups of CMakeLists.txt, which takes 40 CPU seconds for each set.
+groups of CMake, which takes 40 CPU seconds for each set.
 
     python tools/check_sets.py            AVX2 or AVX-512, whichever is not installed
     python tools/check_sets.py SET ...    some of baseline, avx2, avx512
@@ -58,7 +58,7 @@ def compile_commands(sets: list[str], folder: Path) -> list[dict[str, str]]:
     if done.returncode:
         sys.exit(f"CMake failed:\n{done.stdout}\n{done.stderr}")
     found: list[dict[str, str]] = json.loads((folder / "compile_commands.json").read_text())
-    return [each for each in found if "_core_" in each["output"]]
+    return [each for each in found if "_core_" in each["output"]]  # supple_core_SET and _core_SET
 
 
 def check(each: dict[str, str]) -> str:

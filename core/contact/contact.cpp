@@ -121,15 +121,25 @@ MomentBlock::Few<6> MomentBlock::solve(const Few<6>& b, double friction) const {
     const double w = W(0, 0);
     p[0] = -b[0] / w;
     if (friction == 0) return p;
-    const Few<5> c = axes.transpose() * b.tail(t) - coupling * (b[0] / w);
-    Few<5> x(t);
+    Few<5> c(t), x(t);  // written entry by entry: GCC takes vectors of unknown size for longer ones
+    for (Eigen::Index i = 0; i < t; ++i) {
+        c[i] = -coupling[i] * (b[0] / w);
+        for (Eigen::Index k = 0; k < t; ++k) c[i] += axes(k, i) * b[1 + k];
+    }
     double normal = 0, length = 0, slope = 0;
     auto excess = [&](double a) {  // of the normal impulse, relative to what friction needs
-        x = -c.cwiseQuotient((values.array() + a).matrix());
-        length = x.norm();
-        normal = -(b[0] + coupling.dot(x)) / w;
-        const Few<5> change = -x.cwiseQuotient((values.array() + a).matrix());  // dx / da
-        slope = friction * (-coupling.dot(change) / w / length - normal * x.dot(change) / (length * length * length));
+        double squares = 0, coupled = 0, coupled_change = 0, stretched = 0;  // |x|^2, coupling.x, coupling.dx/da, x.dx/da
+        for (Eigen::Index i = 0; i < t; ++i) {
+            x[i] = -c[i] / (values[i] + a);
+            const double change = -x[i] / (values[i] + a);
+            squares += x[i] * x[i];
+            coupled += coupling[i] * x[i];
+            coupled_change += coupling[i] * change;
+            stretched += x[i] * change;
+        }
+        length = std::sqrt(squares);
+        normal = -(b[0] + coupled) / w;
+        slope = friction * (-coupled_change / w / length - normal * stretched / (length * length * length));
         return friction * normal / length - 1;
     };
     double low = 0, a = 0, found = excess(0);
@@ -150,8 +160,9 @@ MomentBlock::Few<6> MomentBlock::solve(const Few<6>& b, double friction) const {
     }
     if (!(normal > 0)) return Few<6>::Zero(t + 1);
     p[0] = normal;
-    p.tail(t) = axes * x;
-    if (length > friction * normal) p.tail(t) *= friction * normal / length;
+    const double scale = length > friction * normal ? friction * normal / length : 1.0;
+    for (Eigen::Index i = 0; i < t; ++i)
+        for (Eigen::Index k = 0; k < t; ++k) p[1 + i] += scale * axes(i, k) * x[k];
     return p;
 }
 

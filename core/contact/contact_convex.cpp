@@ -172,7 +172,7 @@ bool fill(const Convex& a, const Convex& b, Simplex& s, double scale) {
         return std::abs(n.dot(x)) / n.norm();
     };
     while (s.count < 4) {
-        Corner best;
+        Corner best = s.corner[0];
         double most = least;
         auto consider = [&](const Vec3& direction) {
             const Corner c = difference(a, b, direction);

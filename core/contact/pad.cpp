@@ -139,7 +139,7 @@ void collide_pad(const Collider& a, const Pose& A, const Pad& pad, const Collide
         if (x.squaredNorm() > reach * reach) continue;
         PadContact contact;
         Vec3 n;
-        double gap;
+        double gap = 0;
         if (b.kind == Collider::pad) {
             if (!nearest_on_pad(b, x, std::min(reach, 0.5 * b.bounding_radius), contact.other, n, gap)) continue;
         } else {

@@ -25,7 +25,7 @@ Vec6 Adjoint::beyond_joint(int b, const std::vector<Vec6>& twists, const Vec6& a
     const Mat6& B = system_.parent_adjoint(j);
     if (joint.child == b) return adjoint(joint.pose_child) * Vec6(B * of_body(twists, joint.parent) + across);
     Eigen::MatrixXd right(6, 1);  // the joint is passed from its child to its parent
-    right.col(0) = joint.A_child * of_body(twists, joint.child) - across;
+    right.col(0).head<6>() = joint.A_child * of_body(twists, joint.child) - across;
     whole::LU(B).solve_in_place(right);
     return right.col(0);
 }

@@ -23,7 +23,9 @@ void Articulated::lay_out_nodes() {
     ball_of_.assign(n, -1);
     for (int i = 0; i < n; ++i) {
         if (nodes_[i].size != 3) continue;
-        BallNode node;
+        const int index = ball_of_[i] = static_cast<int>(balls_.size());
+        BallNode& node = balls_.emplace_back();
+        node.index = index;
         node.node = i;
         node.axis = nodes_[i].axis;
         node.sign = nodes_[i].sign;
@@ -32,8 +34,6 @@ void Articulated::lay_out_nodes() {
         node.t.setZero();
         node.shift.setZero();
         node.rotation.setIdentity();
-        node.index = ball_of_[i] = static_cast<int>(balls_.size());
-        balls_.push_back(node);
     }
 
     flags_.assign(n, 0);

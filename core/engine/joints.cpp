@@ -23,10 +23,11 @@ void System::axis_torque(int first, int size, const Step* step, const History* h
     Vec3 increment = Vec3::Zero();
     Mat3 turn = Mat3::Identity();  // derivative of a rotation's increment
     if (size == 3) {  // torque Jr^-T y on the increment of R exp(delta), derivative in the exponential chart
-        const Vec3 r(state.q[first], state.q[first + 1], state.q[first + 2]), y = torque;
+        const Vec3 r(state.q[first], state.q[first + 1], state.q[first + 2]), y = torque.head<3>();
         const Mat3 Ji = so3_right_jacobian_inverse(r);
-        slope = (Ji.transpose() * slope + so3_right_jacobian_inverse_directional(r, y)) * Ji;
-        torque = Ji.transpose() * y;
+        const Mat3 on_vector = slope.topLeftCorner<3, 3>();
+        slope.topLeftCorner<3, 3>() = (Ji.transpose() * on_vector + so3_right_jacobian_inverse_directional(r, y)) * Ji;
+        torque.head<3>() = Ji.transpose() * y;
         if (step) {
             const Vec3 r_n(history->q[first], history->q[first + 1], history->q[first + 2]);
             const Vec3 r_b(history->q_before[first], history->q_before[first + 1], history->q_before[first + 2]);

@@ -218,6 +218,7 @@ void Blended::differentiate_weights() {
     };
     Eigen::Matrix<double, N, 1> reach(n), mean(n), others(n);
     reach.setZero();
+    mean.setZero();
     for (int e = 0; last_ >= 0 && e < n / 6; ++e) {
         const FourPoses& home = homes_[last_ / 4 * (n / 6) + e];
         Four gradient[6];
@@ -242,7 +243,7 @@ void Blended::differentiate_weights() {
         }
     }
     if (rest_share_ > 0) {
-        rest_gradient_ = nearer / nearness;
+        rest_gradient_.template head<N>(n) = nearer / nearness;
         differentiate_rest_share();
     }
     const auto most = std::max_element(used.begin(), used.end(), [](auto& a, auto& b) { return a.weight < b.weight; }) - used.begin();
@@ -380,8 +381,12 @@ Matrix Blended::strain() const {
 // Twists from their coordinates in the basis.
 template <int N>
 void Blended::from_basis(const Eigen::Matrix<double, N, 1>& z, Vector& twists) const {
-    if (!reduced_) twists = z;
-    else twists.noalias() = basis * z;
+    if (reduced_) {
+        twists.noalias() = basis * z;
+        return;
+    }
+    twists.resize(z.size());
+    twists.template head<N>(z.size()) = z;
 }
 
 Vector Blended::weight_gradient(int use) const {
@@ -494,11 +499,12 @@ bool Blended::solve() {
         const Column pull = h * tip.stiffness * (J.transpose() * (tip.target - tip.pose.act(tip.point)));
         const Square more = h * (h * tip.stiffness + tip.damping) * (J.transpose() * J);
         right += pull;
-        external_impulse_ += pull;
+        external_impulse_.template head<N>(r) += pull;
         dissipation_ += more;
         system += more;
     }
-    new_rates_ = solve_symmetric<N>(system, right);
+    new_rates_.resize(r);
+    new_rates_.template head<N>(r) = solve_symmetric<N>(system, right);
     system_ = system;
     return new_rates_.allFinite();
 }

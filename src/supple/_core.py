@@ -9,13 +9,15 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from supple import _cpu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
+
+    from supple._compiled import *  # noqa: F403  written by the build: the names and types of the modules
 
 VARIANTS = ("baseline", "avx2", "avx512")
 """Instruction sets, each contained in the next."""
@@ -58,6 +60,7 @@ VARIANT: str = choose_variant(os.environ.get("SUPPLE_CORE"), built_variants(), _
 """The instruction set in use."""
 _module: ModuleType = importlib.import_module(f"supple._core_{VARIANT}")
 
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    return getattr(_module, name)
+    def __getattr__(name):
+        return getattr(_module, name)

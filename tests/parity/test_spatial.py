@@ -1,4 +1,4 @@
-"""Every function that core/spatial/spatial.cpp binds equals its NumPy twin, in every build this machine can run.
+"""Every function that core/python/spatial_module.cpp binds equals its NumPy twin, in every build this machine can run.
 
 supple itself does not call these bindings; they exist for this comparison.
 """

@@ -145,6 +145,15 @@ def test_names_say_what_they_are():
     assert not empty
 
 
+@pytest.mark.parametrize("folder", sorted(d.name for d in (ROOT / "core").iterdir() if d.is_dir()))
+def test_the_core_includes_python_only_in_its_bindings(folder):
+    banned = re.compile(r'#include [<"](nanobind/|Python\.h|python/)')
+    files = [file for file in (ROOT / "core" / folder).rglob("*") if file.suffix in (".hpp", ".cpp")]
+    assert files
+    found = [str(file.relative_to(ROOT)) for file in files if banned.search(file.read_text())]
+    assert bool(found) == (folder == "python"), found
+
+
 def test_public_names_are_few_and_importable():
     assert len(supple.__all__) <= MOST_NAMES
     for name in supple.__all__:

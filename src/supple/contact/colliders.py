@@ -20,10 +20,10 @@ KINDS = ("plane", "sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh", "
 """In the order of the core's enumeration."""
 NO_POINTS: Array = np.zeros((0, 3))
 NO_FACES: Array = np.zeros((0, 4))
-POINT: np.dtype[np.void] = np.dtype(_core.point_layout)  # type: ignore[assignment]
+POINT: np.dtype[np.void] = np.dtype(_core.point_layout)  # type: ignore[call-overload]
 """Record of a contact point: `position` (3,), m; `normal` (3,), from the second shape to the first; `gap`, m, negative
 where the shapes overlap."""
-CONTACT: np.dtype[np.void] = np.dtype(_core.contact_layout)  # type: ignore[assignment]
+CONTACT: np.dtype[np.void] = np.dtype(_core.contact_layout)  # type: ignore[call-overload]
 """Record of a contact of a world: indices `first` and `second` of the colliders; `position`, `normal` and `gap` as in
 `POINT`, world axes; `impulse` (3,), N s, and `moment` (3,), N m s, on the first at the position, world axes;
 `position_first` (3,), m, the position in the first collider's frame."""

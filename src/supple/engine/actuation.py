@@ -86,7 +86,7 @@ def force_range(mech: Mechanism, actuator: Actuator) -> tuple[float, float]:
     return max(lower, -effort), min(upper, effort)
 
 
-def engine_core(eqs: Equations, acting: Acting) -> Any:
+def engine_core(eqs: Equations, acting: Acting) -> _core.Engine:
     """The core of a mechanism in motion, which knows what the numbers of a user's arrays mean."""
     mech, core = eqs.mechanism, _core.Engine(eqs.core, eqs.compiled(acting))
     motors = {motor.coordinate: eqs.row[motor.name] for motor in mech.motors}
@@ -123,7 +123,7 @@ def _shares(eqs: Equations) -> list[float]:
     return shares
 
 
-def set_controls(eqs: Equations, core: Any, name: Any, control: Any) -> None:
+def set_controls(eqs: Equations, core: _core.Engine, name: Any, control: Any) -> None:
     """Sets controls from a name and a number, {name: number or None} or an array (actuators,)."""
     names = eqs.actuator
     if not names:
@@ -151,7 +151,7 @@ def set_controls(eqs: Equations, core: Any, name: Any, control: Any) -> None:
     core.set_actuation(values)
 
 
-def set_torques(eqs: Equations, core: Any, name: Any, torque: Any) -> None:
+def set_torques(eqs: Equations, core: _core.Engine, name: Any, torque: Any) -> None:
     """Sets torques from a name and numbers, {name: numbers} or an array (dof,)."""
     mech, slices, result = eqs.mechanism, eqs.mechanism.axis_slices, core.applied
     given: list[tuple[slice, str, Any]] = []

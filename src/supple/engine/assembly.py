@@ -88,7 +88,7 @@ class Equations:
     """
 
     mechanism: Mechanism
-    core: Any
+    core: _core.Equations
     """Evaluates and linearises them at a state, under what `compiled` gives."""
     axis: dict[str, int]
     """Index of each coordinate."""
@@ -165,7 +165,7 @@ class Equations:
             targets[motor.name] = float(self.reference[self.axis[motor.coordinate]])
         return Acting((), 0 * self.mechanism.gravity, self.reference, targets)
 
-    def compiled(self, acting: Acting) -> Any:
+    def compiled(self, acting: Acting) -> _core.Acting:
         """What acts, as the core takes it."""
         return self.core.acting(*load_arrays(acting.loads), acting.gravity, *self.compiled_set_points(acting))
 
@@ -179,7 +179,7 @@ class Equations:
         found = dict(zip(self.spring, spring_rest, strict=True)) | dict(zip(self.row, rows, strict=False))
         return Acting((), self.mechanism.gravity, rest, {name: found[name] for name in self.targets})
 
-    def evaluated(self, acting: Acting, state: State) -> Any:
+    def evaluated(self, acting: Acting, state: State) -> _core.Evaluation:
         """The equations at a state, in the core."""
         return self.core.evaluate(self.compiled(acting), *state)
 
@@ -296,10 +296,14 @@ def equations(
             mech.body_index(joint.parent),
             mech.body_index(joint.child),
             outer.get(i, -1),
-            *(np.ascontiguousarray(part) for part in (joint.pose_parent, joint.pose_child)),
+            np.ascontiguousarray(joint.pose_parent),
+            np.ascontiguousarray(joint.pose_child),
             np.ascontiguousarray((joint.interface is None) * joint.twists),  # zero for amplitudes, which are lengths
             list(joint.blocks),
-            *(np.ascontiguousarray(part) for part in (joint.stiffness, joint.damping, joint.armature, joint.rest)),
+            np.ascontiguousarray(joint.stiffness),
+            np.ascontiguousarray(joint.damping),
+            np.ascontiguousarray(joint.armature),
+            np.ascontiguousarray(joint.rest),
             [add_curve(curve) for curve in joint.curves],
         )
         if joint.interface is not None:
@@ -310,7 +314,8 @@ def equations(
             mech.body_index(each.reference),
             axis[each.coordinates[0]],
             basis.mass,
-            *(np.ascontiguousarray(part) for part in (basis.first_moment, basis.gram)),
+            np.ascontiguousarray(basis.first_moment),
+            np.ascontiguousarray(basis.gram),
             basis.force.core,
             basis.alpha,
             basis.beta,

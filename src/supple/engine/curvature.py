@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from supple import spatial
+from supple import _core, spatial
 from supple.engine.linearisation import Linearisation
 from supple.mechanism import Curve
 from supple.mechanism.kinematics import inertias
@@ -32,7 +31,7 @@ STENCIL = ((1.0, 8.0), (-1.0, -8.0), (2.0, -1.0), (-2.0, 1.0))
 class Tangent:
     """The tangent in its independent unknowns: that of a linearisation, or `core`, that of a state near it."""
 
-    def __init__(self, linear: Linearisation, gravity: Array, core: Any = None) -> None:
+    def __init__(self, linear: Linearisation, gravity: Array, core: _core.TangentEvaluation | None = None) -> None:
         self.linear, self.layout, self.gravity = linear, linear.layout, gravity
         self.core = linear.core if core is None else core
 

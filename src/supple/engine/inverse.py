@@ -112,7 +112,7 @@ class _MotionState:
 class _Compiled:
     """The core's passes for a mechanism, and what it has besides bodies and joints."""
 
-    core: Any
+    core: _core.InverseDynamics
     sprung: bool
     """Whether it has springs, dampers or actuators in springs."""
     tied: bool

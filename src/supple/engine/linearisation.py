@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from supple import spatial
+from supple import _core, spatial
 from supple.engine.assembly import ROUNDED, Acting, Equations, Layout, State, equations, turned
 from supple.errors import MechanismError, listed
 from supple.mechanism import Curve, Mechanism, Poses, kinematics
@@ -37,7 +37,7 @@ class Linearisation:
 
     equations: Equations
     acting: Acting
-    core: Any
+    core: _core.Linearisation
 
     @classmethod
     def at(cls, eqs: Equations, acting: Acting, state: State) -> Linearisation:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 from types import TracebackType
-from typing import Any
 
 from supple import _core
 from supple.engine.assembly import Equations
@@ -25,9 +24,9 @@ class Tape:
     and 64 more, for an arm of 20 links 0.23 kB; rows are motors, rigid couplings and limits.
     """
 
-    def __init__(self, eqs: Equations, engine: Any) -> None:
+    def __init__(self, eqs: Equations, engine: _core.Engine) -> None:
         self._eqs, self._engine = eqs, engine
-        self._core: Any = engine.record()
+        self._core = engine.record()
 
     @property
     def mechanism(self) -> Mechanism:
@@ -39,16 +38,16 @@ class Tape:
         return self._eqs
 
     @property
-    def core(self) -> Any:
+    def core(self) -> _core.Tape:
         """The compiled records, for the sweeps."""
         return self._core
 
     @cached_property
-    def sweep(self) -> Any:
+    def sweep(self) -> _core.Adjoint:
         """The compiled sweeps over the records."""
         return self.new_sweep()
 
-    def new_sweep(self) -> Any:
+    def new_sweep(self) -> _core.Adjoint:
         """Further compiled sweeps over the records, for another thread."""
         if self._core.driven:
             raise MechanismError(

@@ -365,11 +365,15 @@ def _numbering(mech: Mechanism | None, tree: Tree) -> tuple[NDArray[np.intp], ND
     return order.astype(np.intp), mech.topology.joint.astype(np.intp)
 
 
-def _make_core(tree: Tree, inertia: Array) -> Any:
-    integers = [np.ascontiguousarray(part, dtype=np.int64) for part in (tree.parent, tree.axes, tree.reversed)]
+def _make_core(tree: Tree, inertia: Array) -> _core.LinkageCore:
     core = _core.LinkageCore(
-        *integers,
-        *(np.ascontiguousarray(part) for part in (tree.pose_parent, tree.pose_child, inertia, tree.twists)),
+        np.ascontiguousarray(tree.parent, dtype=np.int64),
+        np.ascontiguousarray(tree.axes, dtype=np.int64),
+        np.ascontiguousarray(tree.reversed, dtype=np.int64),
+        np.ascontiguousarray(tree.pose_parent),
+        np.ascontiguousarray(tree.pose_child),
+        np.ascontiguousarray(inertia),
+        np.ascontiguousarray(tree.twists),
         np.ascontiguousarray(tree.blocks, dtype=np.int64),
         np.ascontiguousarray(tree.reference),
     )

@@ -3,10 +3,9 @@ where omega^2 is the largest eigenvalue of M^-1 K."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from supple import _core
 from supple.mechanism.record import Array
 from supple.mechanism.tree import Tree
 
@@ -22,7 +21,7 @@ def largest_stiffness(tree: Tree) -> Array:
     return result
 
 
-def largest_frequency(tree: Tree, core: Any) -> float:
+def largest_frequency(tree: Tree, core: _core.LinkageCore) -> float:
     """Estimate of omega at the present coordinates, rad/s, not larger than the true value; 0 without springs.
 
     Lanczos iterations on M^-1 K, which is symmetric in the inner product x^T K y. Each multiplication by M^-1 is one

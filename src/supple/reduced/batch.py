@@ -113,10 +113,10 @@ class Batch:
     def _linear_core(self, model: ReducedModel) -> Any:
         basis, tips = model.basis, 6 * len(model.end_effectors)
         full = model.mass, model.damping, model.stiffness
-        matrices = [np.ascontiguousarray(basis.T @ each @ basis) for each in full]
+        mass, damping, stiffness = (np.ascontiguousarray(basis.T @ each @ basis) for each in full)
         bias, maps = basis[:tips].T @ model.wrenches, np.ascontiguousarray(basis[:tips])
         poses = np.ascontiguousarray(model.end_effector_poses)
-        return _core.LinearBatch.create(*matrices, bias, poses, maps, self.dt, self.n, self._threads)
+        return _core.LinearBatch.create(mass, damping, stiffness, bias, poses, maps, self.dt, self.n, self._threads)
 
     # loads, set-points and base poses
 

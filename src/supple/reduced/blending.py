@@ -447,12 +447,14 @@ class BlendedMotion:
         model, n = sample.model, len(self._lengths)
         basis, cobasis = model.basis[:n, : model.rank], model.cobasis[: model.rank, :n]
         links = model.motion_map[..., :n] @ basis
-        arrays = sample.wrench, cobasis, model.rest_poses.array, links
         self.core.add(
             np.ascontiguousarray(model.end_effector_poses),
             [np.ascontiguousarray(part.frame) for part in sample.parts],
             [np.ascontiguousarray(part.core) for part in sample.parts],
-            *(np.ascontiguousarray(each) for each in arrays),
+            np.ascontiguousarray(sample.wrench),
+            np.ascontiguousarray(cobasis),
+            np.ascontiguousarray(model.rest_poses.array),
+            np.ascontiguousarray(links),
             sample.energy,
             sample.damped,
             fade,
@@ -493,7 +495,7 @@ class BlendedMotion:
         drag = basis @ np.linalg.inv(core.inverse_damping) @ basis.T / units if damped else UNDAMPED * stiffness
         turning = basis.T @ (_geometric_stiffness(self._mean_forces(weights)) * units) @ basis
         if self.model.scheme != "published" and (ground or turning.any()):
-            soft = np.linalg.inv(stiff - ground * np.eye(len(soft)) + turning)
+            soft = np.linalg.inv(stiff - ground * np.eye(len(soft)) + turning).astype(float, copy=False)
         return Blend(
             weights=weights,
             compliance=basis @ soft @ basis.T * units,

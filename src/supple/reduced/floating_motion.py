@@ -59,8 +59,10 @@ class FloatingMotion:
         small = [basis.T @ matrix @ basis for matrix in (model.damping, model.stiffness)]
         armature = turns.T @ (per_axis(mech, "armature")[:, None] * turns)
         held = basis.T @ model.mass @ basis
-        parts = [np.ascontiguousarray(_without_rounding((each + each.T) / 2)) for each in (*small, armature, held)]
-        core = _core.FloatingCore(*parts, mech.gravity, self._home, dt, m)
+        damping, stiffness, drive, mass = (
+            np.ascontiguousarray(_without_rounding((each + each.T) / 2)) for each in (*small, armature, held)
+        )
+        core = _core.FloatingCore(damping, stiffness, drive, mass, mech.gravity, self._home, dt, m)
         for body, rest, link in zip(mech.bodies, self._rest, self._links, strict=True):
             core.add_link(rest, body.mass, body.centre, np.ascontiguousarray(body.inertia), np.ascontiguousarray(link))
         for name in model.end_effectors:

@@ -93,9 +93,12 @@ class LinearMotion:
     def __init__(self, model: ReducedModel, dt: float, reconstruction: str, corrections: int, threads: int) -> None:
         self.model, self.joints = model, reconstruction == "joints"
         basis, e = model.basis, len(model.end_effectors)
-        self._matrices = [basis.T @ matrix @ basis for matrix in (model.mass, model.damping, model.stiffness)]
+        full = model.mass, model.damping, model.stiffness
+        mass, damping, stiffness = self._matrices = [basis.T @ matrix @ basis for matrix in full]
         bias = basis[: 6 * e].T @ model.wrenches
-        self.core = _core.ReducedCore(*(np.ascontiguousarray(matrix) for matrix in self._matrices), bias, dt)
+        self.core = _core.ReducedCore(
+            np.ascontiguousarray(mass), np.ascontiguousarray(damping), np.ascontiguousarray(stiffness), bias, dt
+        )
         for i, pose in enumerate(model.end_effector_poses):
             self.core.add_tip(pose, np.ascontiguousarray(basis[6 * i : 6 * i + 6]))
         self._links = np.ascontiguousarray(model.motion_map @ basis)

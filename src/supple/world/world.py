@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,9 @@ from supple.recording import Log, Recorder
 from supple.recording.log import start_log
 from supple.recording.observing import Observer, advance_observed
 from supple.world.parts import Parts
+
+if TYPE_CHECKING:
+    from supple._core import WorldCore
 
 OVERLAP = 1e-3
 """m: largest overlap of shapes that are added to a world, but for floors."""
@@ -93,7 +96,7 @@ class World:
         self.bounce_speed = float(array(bounce_speed, (), "bounce_speed"))
         if self.compliance < 0 or self.correction <= 0 or self.bounce_speed < 0:
             raise MechanismError("compliance and bounce_speed must not be negative, correction must be positive")
-        self._core_world: Any = None
+        self._core_world: WorldCore | None = None
         self._colliders: list[Collider] = []
         self._owners: list[str] = []
         """Name that contacts report for each collider: an object, "mechanism:body" or a ground shape."""
@@ -136,7 +139,7 @@ class World:
         return DEFAULT_DT if self._dt is None else self._dt
 
     @property
-    def _core(self) -> Any:
+    def _core(self) -> WorldCore:
         if self._core_world is None:
             self._core_world = _core.WorldCore(self.dt, self.compliance, self.correction, self.bounce_speed)
         return self._core_world

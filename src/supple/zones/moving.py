@@ -41,7 +41,7 @@ class MovingSkin:
             zones.append(_packed_zone(skin, k, zone) | {"terms": kept[id(terms.motion)], "seams": list(terms.seams)})
         seams = [_packed_seam(skin, i) for i in range(len(skin.seams))]
         pattern = skin.pattern
-        self.core: Any = _core.ZoneSkin(
+        self.core = _core.ZoneSkin(
             packed, zones, seams, list(pattern.order), [list(own) for own in pattern.below], skin.vertex_count
         )
         """The compiled skin (`supple::zones::Skin`)."""

@@ -1,10 +1,10 @@
 // Bindings of the time stepping of a reduced model on a moving base.
 #include <nanobind/ndarray.h>
 
-#include "module.hpp"
+#include "python/module.hpp"
 #include "reduced/floating.hpp"
-#include "reduced/motion_module.hpp"
-#include "spatial/arrays.hpp"
+#include "python/motion_module.hpp"
+#include "python/arrays.hpp"
 
 namespace nb = nanobind;
 using namespace supple;

@@ -6,8 +6,8 @@
 
 #include <stdexcept>
 
-#include "module.hpp"
-#include "spatial/arrays.hpp"
+#include "python/module.hpp"
+#include "python/arrays.hpp"
 
 namespace nb = nanobind;
 using namespace supple;

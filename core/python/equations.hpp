@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "engine/branch.hpp"
-#include "engine/model_builder.hpp"
-#include "spatial/arrays.hpp"
+#include "python/model_builder.hpp"
+#include "python/arrays.hpp"
 
 namespace supple {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "spatial/finite_array.hpp"
+#include "python/finite_array.hpp"
 
 namespace supple {
 

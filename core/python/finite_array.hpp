@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "spatial/arrays.hpp"
+#include "python/arrays.hpp"
 
 namespace supple {
 

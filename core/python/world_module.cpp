@@ -13,9 +13,9 @@
 
 #include "contact/contact_body.hpp"
 #include "contact/world.hpp"
-#include "module.hpp"
-#include "reduced/motion_module.hpp"
-#include "spatial/arrays.hpp"
+#include "python/module.hpp"
+#include "python/motion_module.hpp"
+#include "python/arrays.hpp"
 
 namespace nb = nanobind;
 using namespace supple;

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "engine/model.hpp"
-#include "spatial/arrays.hpp"
+#include "python/arrays.hpp"
 
 namespace supple {
 

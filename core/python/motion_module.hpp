@@ -7,7 +7,7 @@
 
 #include "contact/external_load.hpp"
 #include "reduced/batch.hpp"
-#include "spatial/arrays.hpp"
+#include "python/arrays.hpp"
 
 namespace supple {
 

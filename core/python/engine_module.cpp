@@ -1,7 +1,7 @@
 // Binds the engine.
-#include "engine/engine.hpp"
+#include "python/engine.hpp"
 #include "engine/inverse_dynamics.hpp"
-#include "engine/linearisation.hpp"
+#include "python/linearisation.hpp"
 
 #include <chrono>
 
@@ -10,7 +10,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "module.hpp"
+#include "python/module.hpp"
 
 namespace nb = nanobind;
 using namespace supple;

@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "engine/equations.hpp"
+#include "python/equations.hpp"
 #include "engine/stepper.hpp"
-#include "spatial/finite_array.hpp"
+#include "python/finite_array.hpp"
 
 namespace supple {
 

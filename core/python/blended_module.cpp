@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "module.hpp"
+#include "python/module.hpp"
 #include "reduced/blended.hpp"
-#include "reduced/motion_module.hpp"
-#include "reduced/target_map.hpp"
-#include "spatial/arrays.hpp"
+#include "python/motion_module.hpp"
+#include "python/target_map.hpp"
+#include "python/arrays.hpp"
 
 namespace nb = nanobind;
 using namespace supple;

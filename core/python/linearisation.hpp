@@ -5,7 +5,7 @@
 #include <chrono>
 #include <tuple>
 
-#include "engine/equations.hpp"
+#include "python/equations.hpp"
 
 namespace supple {
 

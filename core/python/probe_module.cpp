@@ -3,8 +3,8 @@
 #include <nanobind/stl/tuple.h>
 
 #include "contact/pad_statics.hpp"
-#include "module.hpp"
-#include "spatial/arrays.hpp"
+#include "python/module.hpp"
+#include "python/arrays.hpp"
 #include "zones/probe.hpp"
 
 namespace nb = nanobind;

@@ -4,8 +4,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "engine/adjoint.hpp"
-#include "engine/engine.hpp"
-#include "module.hpp"
+#include "python/engine.hpp"
+#include "python/module.hpp"
 
 namespace nb = nanobind;
 using namespace supple;

@@ -1,5 +1,5 @@
 // The Python module: one function per file of the core binds that file's kernels.
-#include "module.hpp"
+#include "python/module.hpp"
 
 NB_MODULE(SUPPLE_MODULE, module) {
 #ifdef NDEBUG  // no warnings about objects that a viewer thread still refers to at exit

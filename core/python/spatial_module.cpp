@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "module.hpp"
+#include "python/module.hpp"
 
 namespace nb = nanobind;
 

@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "linkage/linkage.hpp"
-#include "module.hpp"
-#include "spatial/arrays.hpp"
+#include "python/module.hpp"
+#include "python/arrays.hpp"
 
 namespace nb = nanobind;
 using namespace supple;

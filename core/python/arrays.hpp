@@ -53,16 +53,4 @@ std::vector<Eigen::Matrix<double, n, 1>> vectors(const Doubles& array) {
     return result;
 }
 
-inline Pose pose(const double* rows) {  // of a 4x4 array
-    const Eigen::Map<const Eigen::Matrix<double, 4, 4, Eigen::RowMajor>> H(rows);
-    return {H.topLeftCorner<3, 3>(), H.topRightCorner<3, 1>()};
-}
-
-inline void write(const Pose& pose, double* rows) {  // into a 4x4 array whose last row is set
-    for (int r = 0; r < 3; ++r) {
-        for (int c = 0; c < 3; ++c) rows[4 * r + c] = pose.R(r, c);
-        rows[4 * r + 3] = pose.p[r];
-    }
-}
-
 }  // namespace supple

@@ -1,7 +1,7 @@
 // A module of its own, built for the lowest instruction set: supple._core calls it to choose which core to load.
 #include <Python.h>
 
-#include "cpu.hpp"
+#include "cpu/cpu.hpp"
 
 static PyObject* best_variant(PyObject*, PyObject*) { return PyUnicode_FromString(best_variant()); }
 

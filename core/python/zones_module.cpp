@@ -2,8 +2,8 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
-#include "module.hpp"
-#include "spatial/arrays.hpp"
+#include "python/module.hpp"
+#include "python/arrays.hpp"
 #include "zones/skin.hpp"
 
 namespace nb = nanobind;

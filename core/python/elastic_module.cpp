@@ -5,8 +5,8 @@
 #include "elastic/elements.hpp"
 #include "elastic/interface_frame.hpp"
 #include "elastic/reduced_force.hpp"
-#include "module.hpp"
-#include "spatial/arrays.hpp"
+#include "python/module.hpp"
+#include "python/arrays.hpp"
 
 namespace nb = nanobind;
 using namespace supple;

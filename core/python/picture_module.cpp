@@ -4,9 +4,9 @@
 #include <memory>
 #include <stdexcept>
 
-#include "module.hpp"
+#include "python/module.hpp"
 #include "picture/raster.hpp"
-#include "spatial/arrays.hpp"
+#include "python/arrays.hpp"
 
 namespace nb = nanobind;
 using namespace supple;

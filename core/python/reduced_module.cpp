@@ -4,13 +4,13 @@
 
 #include <stdexcept>
 
-#include "engine/equations.hpp"
-#include "module.hpp"
+#include "python/equations.hpp"
+#include "python/module.hpp"
 #include "reduced/joints.hpp"
-#include "reduced/motion_module.hpp"
+#include "python/motion_module.hpp"
 #include "reduced/reduced.hpp"
-#include "reduced/target_map.hpp"
-#include "spatial/arrays.hpp"
+#include "python/target_map.hpp"
+#include "python/arrays.hpp"
 
 namespace nb = nanobind;
 using namespace supple;
