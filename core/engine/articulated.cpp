@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "engine/articulated_lanes.hpp"
 
@@ -143,6 +144,33 @@ void Articulated::write_poses(double* rows) const {
         }
         std::copy_n(unit_row, 4, to + 12);
     }
+}
+
+void Articulated::write_velocities(double* rows) const {
+    const int n = static_cast<int>(nodes_.size());
+    alignas(64) double centres[3][width] = {}, twist_of_lane[width];
+    for (int b = 0; b < blocks_; ++b) {
+        const int end = std::min(width, n - width * b);
+        for (int l = 0; l < end; ++l) {
+            const int body = nodes_[width * b + l].body;
+            for (int k = 0; body >= 0 && k < 3; ++k) centres[k][l] = system_->model().group_centre[body][k];
+        }
+        const Eight* fixed = body_in_node_[b].data();
+        const Turn R = {three(present_[b].R), three(present_[b].R + 3), three(present_[b].R + 6)};
+        const Turn in_node = {three(fixed), three(fixed + 3), three(fixed + 6)};
+        const Three w = product_transposed(in_node, three(past_[b].spin));
+        const Three centre_velocity = product_transposed(in_node, product_transposed(R, three(past_[b].centre_velocity)));
+        const Three v = centre_velocity - cross(w, {load(centres[0]), load(centres[1]), load(centres[2])});
+        Eight lanes[8] = {v.x, v.y, v.z, w.x, w.y, w.z, every(0.0), every(0.0)};
+        transpose(lanes);
+        for (int l = 0; l < end; ++l) {
+            const int body = nodes_[width * b + l].body;
+            if (body < 0) continue;
+            store(twist_of_lane, lanes[l]);
+            std::memcpy(rows + 6 * body, twist_of_lane, 6 * sizeof(double));
+        }
+    }
+    for (int b : carried_bodies_) Eigen::Map<Vec6>(rows + 6 * b) = twist(b);
 }
 
 // Spring, damper and armature of a ball joint on its increments, in the node's own frame, with the derivative; see

@@ -55,6 +55,7 @@ class Articulated {
     // Copies the coordinates of the spanning tree and their rates only.
     void write_coordinates(System& system) const;
     void write_poses(double* rows) const;  // (bodies, 4, 4)
+    void write_velocities(double* rows) const;  // (bodies, 6), twists as below
     Vec6 twist(int body) const;            // after the last step, in the body's own frame
     // Copies the inputs that may change between steps: loads, handles, set-points.
     void refresh(const System& system);

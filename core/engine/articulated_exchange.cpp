@@ -213,7 +213,11 @@ Vec6 Articulated::twist(int b) const {
     const int i = body_node_[b], l = i % width;
     const Past& past = past_[i / width];
     auto vector = [&](const Eight* from) { return Vec3(from[0][l], from[1][l], from[2][l]); };
-    const Vec3 spin = in_node_[b].R.transpose() * vector(past.spin), centre_velocity = body_pose(b).R.transpose() * vector(past.centre_velocity);
+    const Eight* R = present_[i / width].R;
+    const Vec3 v = vector(past.centre_velocity);
+    Vec3 turned;  // in the node's axes
+    for (int k = 0; k < 3; ++k) turned[k] = R[3 * k][l] * v[0] + R[3 * k + 1][l] * v[1] + R[3 * k + 2][l] * v[2];
+    const Vec3 spin = in_node_[b].R.transpose() * vector(past.spin), centre_velocity = in_node_[b].R.transpose() * turned;
     return stack(centre_velocity - spin.cross(system_->model().group_centre[b]), spin);
 }
 

@@ -40,8 +40,8 @@ void Stepper::write_poses(double* rows) const {
 }
 
 void Stepper::write_velocities(double* rows) const {
-    for (int b = 0; b < system_.bodies(); ++b)
-        Eigen::Map<Vec6>(rows + 6 * b) = system_outdated_ ? passes_->twist(b) : system_.velocity[b];
+    if (system_outdated_) return passes_->write_velocities(rows);
+    for (int b = 0; b < system_.bodies(); ++b) Eigen::Map<Vec6>(rows + 6 * b) = system_.velocity[b];
 }
 
 void Stepper::save(std::vector<double>& flat) const {
@@ -72,7 +72,9 @@ bool Stepper::prepare_passes(bool new_targets) {
 void Stepper::keep_inputs() {
     if (!inputs_changed_) return;
     inputs_changed_ = false;
-    inputs_ = {system_, system_.applied, system_.handles};
+    inputs_.acting = system_;  // one by one, because that allocates nothing
+    inputs_.applied = system_.applied;
+    inputs_.handles = system_.handles;
 }
 
 void Stepper::sync_before_failure() {

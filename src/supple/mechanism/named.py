@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,21 @@ class _Named(np.ndarray[Any, np.dtype[np.float64]]):
         result = (np.array(values, np.float64) if copy else values).view(cls)
         result.mechanism = mechanism
         result.setflags(False)  # type: ignore[call-arg]  # write=False, but quicker
+        return result
+
+    @classmethod
+    def filled(cls, mechanism: Mechanism, shape: tuple[int, ...], fill: Callable[[Array], None]) -> Any:
+        """An array with the names of a mechanism whose numbers `fill` writes into it: quicker than `__new__`."""
+        result = np.ndarray.__new__(cls, shape)
+        fill(result)
+        result.mechanism = mechanism
+        result.setflags(False)  # type: ignore[call-arg]  # write=False, but quicker
+        return result
+
+    def renamed(self, mechanism: Mechanism) -> Any:
+        """The same numbers with the names of another mechanism."""
+        result = self.view()
+        result.mechanism = mechanism
         return result
 
     # Without __array_finalize__, which NumPy would call for every view: these make the copies that keep their names.

@@ -423,7 +423,8 @@ class CondensedMotion:
 
     @property
     def velocities(self) -> Array:
-        velocities: Array = self._solver.engine.velocities
+        velocities = np.empty((len(self.model.mechanism.bodies), 6))
+        self._solver.engine.read_velocities(velocities)
         return velocities
 
     @property
