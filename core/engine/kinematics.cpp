@@ -42,6 +42,11 @@ void KinematicState::place(const double* q) {
     }
 }
 
+void KinematicState::displacements(const double* q, Pose* poses) {
+    std::copy_n(q, model_->dof, x_.begin());
+    for (int j = 0; j < model_->tree_joints(); ++j) poses[j] = displacement(model_->joints[j], nullptr);
+}
+
 void KinematicState::make_columns() {
     for (const KinematicModel::Branch& branch : model_->branches) {
         const KinematicModel::Joint& joint = model_->joints[branch.joint];

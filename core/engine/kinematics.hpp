@@ -59,6 +59,9 @@ class KinematicState {
     void place(const double* q);
     const Pose& pose(int body) const { return body < 0 ? world_ : poses_[body]; }
 
+    // X(q) of the tree's joints at q (dof,).
+    void displacements(const double* q, Pose* poses);
+
     // The functions below are of the coordinates of the last `place`. Matrices are by rows.
     // (6, dof): twist of a frame on a body, in its own axes, per unit rate of q; `stride` numbers from row to row.
     void jacobian(int body, const Pose& frame, double* rows, int stride);

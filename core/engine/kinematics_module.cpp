@@ -65,13 +65,16 @@ class Kinematics {
     bool poses(nb::handle q, double furthest, nb::handle to) {
         if (!place(q, furthest)) return false;
         Filled rows(to, 16 * model_->bodies());
-        for (int b = 0; b < model_->bodies(); ++b) {
-            double* own = rows.data() + 16 * b;
-            write(state_->pose(b), own);
-            own[12] = own[13] = own[14] = 0;
-            own[15] = 1;
-        }
+        for (int b = 0; b < model_->bodies(); ++b) write_pose(state_->pose(b), rows.data() + 16 * b);
         return true;
+    }
+    // X(q) (joints, 4, 4) of the tree's joints at any q (dof,).
+    void displacements(const Doubles& q, nb::handle to) {
+        expect(q, model_->dof);
+        std::vector<Pose> across(model_->tree_joints());
+        Filled rows(to, 16 * across.size());
+        state_->displacements(q.data(), across.data());
+        for (std::size_t j = 0; j < across.size(); ++j) write_pose(across[j], rows.data() + 16 * j);
     }
     bool jacobian(nb::handle q, double furthest, int body, const Doubles& frame, nb::handle to) {
         expect(frame, 16);
@@ -104,6 +107,11 @@ class Kinematics {
     }
 
    private:
+    static void write_pose(const Pose& from, double* to) {  // (4, 4)
+        write(from, to);
+        to[12] = to[13] = to[14] = 0;
+        to[15] = 1;
+    }
     bool place(nb::handle given, double furthest) {
         Doubles q;
         if (!read_finite(given, model_->dof, q)) return false;
@@ -128,6 +136,7 @@ void bind_kinematics(nb::module_& module) {
         .def("add_coupling", &Kinematics::add_coupling)
         .def("finish", &Kinematics::finish)
         .def("poses", &Kinematics::poses)
+        .def("displacements", &Kinematics::displacements)
         .def("jacobian", &Kinematics::jacobian)
         .def("screws", &Kinematics::screws)
         .def("mass_matrix", &Kinematics::mass_matrix)

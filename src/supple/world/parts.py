@@ -81,12 +81,9 @@ class Parts:
     def poses(self, whole: Mechanism, objects: Sequence[Array]) -> Poses:
         """World poses of the bodies of all mechanisms, then of the objects (4, 4)."""
         own = {name: sim.poses for name, sim in self._mechanisms.items()}
-        if len(own) == 1 and not objects:
-            array = next(iter(own.values())).array
-        else:
-            array = np.concatenate([*(poses.array for poses in own.values()), np.reshape(objects, (-1, 4, 4))])
         amplitudes = {f"{m}:{name}": values for m, poses in own.items() for name, values in poses.amplitudes.items()}
-        return Poses(whole, array, amplitudes, False)
+        arrays = [*(poses.array for poses in own.values()), np.reshape(objects, (-1, 4, 4))]
+        return Poses(whole, np.concatenate(arrays), amplitudes, False)
 
     def velocities(self, whole: Mechanism, objects: Sequence[Array]) -> Twists:
         """Twists (bodies, 6) of the bodies of all mechanisms, then of the objects (6,)."""
@@ -108,8 +105,6 @@ class Parts:
     def _joined(self, whole: Mechanism, own: Sequence[Any], objects: Sequence[Array]) -> Any:
         """Arrays of the mechanisms, then of the objects, as one with the names of the whole: its bodies, and so its
         coordinates, are in this order."""
-        if len(own) == 1 and not objects:
-            return own[0].renamed(whole)
         kind = type(own[0]) if own else Coordinates if objects[0].ndim == 1 else Twists
         return kind(whole, np.concatenate([*map(np.asarray, own), *objects]), False)
 

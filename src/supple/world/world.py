@@ -730,6 +730,11 @@ class World:
         return Parts(self._mechanisms)
 
     @property
+    def _alone(self) -> Participant | None:
+        """The mechanism that is alone in the world, if one is: what is read of it needs only other names."""
+        return next(iter(self._mechanisms.values())) if self._mechanisms and len(self._participants) == 1 else None
+
+    @property
     def mechanism(self) -> Mechanism:
         """All mechanisms, objects (on free joints) and the ground as one mechanism, to draw and to record. Its parts
         are named "mechanism:body", "mechanism:joint" and so on; an object has its own name."""
@@ -741,23 +746,31 @@ class World:
     @property
     def poses(self) -> Poses:
         """World poses (4, 4) of the bodies of all mechanisms and of the objects, by the names of `mechanism`."""
+        if (alone := self._alone) is not None:
+            return alone.poses.renamed(self.mechanism, f"{alone.in_world}:")
         return self._parts.poses(self.mechanism, [free.pose for free in self._objects.values()])
 
     @property
     def velocities(self) -> Twists:
         """(bodies, 6) twists of the bodies of all mechanisms and of the objects, linear (m/s) then angular (rad/s),
         each in its own frame, by the names of `mechanism`."""
+        if (alone := self._alone) is not None:
+            return alone.velocities.renamed(self.mechanism)
         return self._parts.velocities(self.mechanism, [free.velocity for free in self._objects.values()])
 
     @property
     def q(self) -> Coordinates:
         """(dof,) coordinates of all mechanisms; of an object its position, m, and the rotation vector, rad, from its
         first pose; by the names of `mechanism`."""
+        if (alone := self._alone) is not None:
+            return alone.q.renamed(self.mechanism)
         return self._parts.q(self.mechanism, self._objects)
 
     @property
     def qd(self) -> Coordinates:
         """(dof,) time derivative of `q`, rad/s and m/s."""
+        if (alone := self._alone) is not None:
+            return alone.qd.renamed(self.mechanism)
         return self._parts.qd(self.mechanism, self._objects)
 
     @property
