@@ -4,7 +4,6 @@ import numpy as np
 from scipy.optimize import minimize
 
 from supple import spatial
-from supple.mechanism.kinematics import inertias
 from supple.mechanism.projected import projected_mass
 
 

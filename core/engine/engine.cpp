@@ -172,10 +172,10 @@ void bind_engine(nb::module_& module) {
             e.sync();
             e.stepper->use_passes(use);
         })
-        .def("read_q", &Engine::read_q)
-        .def("read_rates", &Engine::read_rates)
+        .def("tree_q", &Engine::tree_q)
+        .def("tree_rates", &Engine::tree_rates)
         .def("read_poses", &Engine::read_poses)
-        .def("read_velocities", &Engine::read_velocities)
+        .def("velocities", &Engine::velocities)
         .def_prop_ro("q", [](const Engine& e) { return numpy(e.synchronised().state.q, {e.system.state.q.size()}); },
                      nb::rv_policy::automatic)
         .def_prop_ro("mu", [](const Engine& e) { return numpy(e.synchronised().state.mu, {e.system.state.mu.size()}); },

@@ -149,26 +149,27 @@ class Engine {
         return true;
     }
 
-    // Coordinates (dof,) of the spanning tree.
-    void read_q(nb::handle to) const {
-        Filled q(to, arrays.axes.size());
+    // Coordinates (dof,) of the spanning tree, as a `named_array`.
+    nb::object tree_q(const nb::tuple& like) const {
         if (stepper) stepper->sync_coordinates();
-        for (std::size_t i = 0; i < arrays.axes.size(); ++i) q.data()[i] = system.state.q[arrays.axes[i]];
+        return named_array(like, arrays.axes.size(), [&](double* q) {
+            for (std::size_t i = 0; i < arrays.axes.size(); ++i) q[i] = system.state.q[arrays.axes[i]];
+        });
     }
     // Their time derivatives. The rate of a rotation vector r is Jr(r)^-1 times that of its increments.
-    void read_rates(nb::handle to) const {
-        Filled rates(to, arrays.axes.size());
+    nb::object tree_rates(const nb::tuple& like) const {
         if (stepper) stepper->sync_coordinates();
-        for (std::size_t i = 0; i < arrays.axes.size(); ++i) {
-            const int axis = arrays.axes[i];
-            if (system.model().single[axis]) {
-                rates.data()[i] = system.rate[axis];
-                continue;
+        return named_array(like, arrays.axes.size(), [&](double* rates) {
+            for (std::size_t i = 0; i < arrays.axes.size(); ++i) {
+                const int axis = arrays.axes[i];
+                if (system.model().single[axis]) {
+                    rates[i] = system.rate[axis];
+                    continue;
+                }
+                Eigen::Map<Vec3>(rates + i) = so3_right_jacobian_inverse(Vec3(&system.state.q[axis])) * Vec3(&system.rate[axis]);
+                i += 2;
             }
-            Eigen::Map<Vec3>(rates.data() + i) =
-                so3_right_jacobian_inverse(Vec3(&system.state.q[axis])) * Vec3(&system.rate[axis]);
-            i += 2;
-        }
+        });
     }
     void read_poses(nb::handle to) const {  // (bodies, 4, 4)
         const int n = system.bodies();
@@ -182,10 +183,11 @@ class Engine {
         const std::vector<Pose>& H = synchronised().state.H;
         for (int b = 0; b < n; ++b) write(H[b], rows.data() + 16 * b);
     }
-    void read_velocities(nb::handle to) const {  // (bodies, 6)
-        Filled rows(to, 6 * system.bodies());
-        if (stepper) return stepper->write_velocities(rows.data());
-        for (int b = 0; b < system.bodies(); ++b) Eigen::Map<Vec6>(rows.data() + 6 * b) = system.velocity[b];
+    nb::object velocities(const nb::tuple& like) const {  // (bodies, 6)
+        return named_array(like, 6 * system.bodies(), [&](double* rows) {
+            if (stepper) return stepper->write_velocities(rows);
+            for (int b = 0; b < system.bodies(); ++b) Eigen::Map<Vec6>(rows + 6 * b) = system.velocity[b];
+        });
     }
 
     // Everything that acts, but handles, torques and actuators.

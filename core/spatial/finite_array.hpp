@@ -89,4 +89,20 @@ class Filled {
     Py_buffer buffer_;
 };
 
+// A new array that cannot be written to, of `size` numbers which `fill` writes. `like`: numpy.ndarray.__new__, the class, the shape, and the
+// mechanism with the names.
+template <class Fill>
+nanobind::object named_array(const nanobind::tuple& like, std::size_t size, Fill fill) {
+    static PyObject* const mechanism = PyUnicode_InternFromString("mechanism");
+    static PyObject* const setflags = PyUnicode_InternFromString("setflags");
+    using nanobind::steal;
+    nanobind::object result = steal(PyObject_CallFunctionObjArgs(like[0].ptr(), like[1].ptr(), like[2].ptr(), nullptr));
+    if (!result.is_valid()) throw nanobind::python_error();
+    fill(Filled(result, size).data());
+    if (PyObject_SetAttr(result.ptr(), mechanism, like[3].ptr())) throw nanobind::python_error();
+    const nanobind::object done = steal(PyObject_CallMethodObjArgs(result.ptr(), setflags, Py_False, nullptr));
+    if (!done.is_valid()) throw nanobind::python_error();
+    return result;
+}
+
 }  // namespace supple

@@ -8,12 +8,12 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 import pytest
-from random_cases import seeds
 from tests import kinematics_twin as twin
 from tests import mujoco_reference as reference
 from tests.mechanisms import random_mechanism, random_q
 
 import supple
+from random_cases import seeds
 from supple import elastic, spatial
 from supple.elastic.cache import with_cached_basis
 from supple.mechanism.mobility import all_coordinates, constraints
@@ -44,7 +44,8 @@ def check(mech, q, tolerance=1e-12):
 def test_random_mechanisms(seed):
     """Trees with all joints, reversed ones and free bases; loops and rigid couplings."""
     rng = np.random.default_rng(seed)
-    mech = random_mechanism(rng, int(rng.integers(1, 9)), loops=int(rng.integers(0, 3)), free_base=bool(seed % 2), couplings=seed % 3)
+    bodies, loops = (int(rng.integers(*span)) for span in ((1, 9), (0, 3)))
+    mech = random_mechanism(rng, bodies, loops=loops, free_base=bool(seed % 2), couplings=seed % 3)
     for size in (0.0, 0.7, 3.0):
         check(mech, random_q(rng, mech, size))
 
@@ -165,7 +166,8 @@ def test_threads_share_a_mechanism():
     one = [values(q) for q in points]
     with ThreadPoolExecutor(4) as pool:
         many = list(pool.map(values, points))
-    assert all(np.array_equal(a, b) for own, other in zip(one, many, strict=True) for a, b in zip(own, other, strict=True))
+    for own, other in zip(one, many, strict=True):
+        assert all(map(np.array_equal, own, other))
 
 
 @pytest.mark.parametrize("seed", seeds(6, 40))
@@ -186,6 +188,7 @@ def test_inverse_kinematics_finds_the_least_motion_within_limits(seed):
     limited = replace(mech, joints=joints)
     found = supple.inverse_kinematics(limited, {"tip": pose}, start)
     assert found.reached
-    assert (found.q >= lower - 1e-12).all() and (found.q <= upper + 1e-12).all()
+    assert (found.q >= lower - 1e-12).all()
+    assert (found.q <= upper + 1e-12).all()
     expected = twin.nearest(limited, "tip", pose, np.asarray(start), np.asarray(found.q), lower, upper)
     assert np.linalg.norm(found.q - start) <= np.linalg.norm(expected - start) + 1e-6

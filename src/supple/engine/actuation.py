@@ -12,7 +12,6 @@ from supple import _core
 from supple.errors import MechanismError
 from supple.mechanism import Actuator, Mechanism
 from supple.mechanism.actuator import DYNAMICS
-from supple.mechanism.axes import of_tree
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array, number
 

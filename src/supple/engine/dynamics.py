@@ -140,8 +140,7 @@ class Simulation(Recordable):
         """Place of the load on each body or site in the core."""
         self._loads_given: list[Load] = []
         """Loads by place, with the wrenches of the first calls of `apply`."""
-        self._shapes = (mech.dof,), (len(mech.bodies), 4, 4), (len(mech.bodies), 6)
-        """Of coordinates, poses and twists."""
+        self._like_q, self._like_velocities = Coordinates.like(mech, mech.dof), Twists.like(mech, len(mech.bodies), 6)
         self._handles: dict[str, Handle] = {}
 
     def _begin(self, q: ArrayLike | None, rates: ArrayLike | None, at: Equilibrium | None) -> None:
@@ -415,7 +414,7 @@ class Simulation(Recordable):
         """World poses (4, 4) of every body."""
         mech = self.mechanism
         amplitudes = amplitudes_in(mech, self._core.q) if mech.flexible else None
-        poses = np.empty(self._shapes[1])
+        poses = np.empty((len(mech.bodies), 4, 4))
         self._core.read_poses(poses)
         return Poses(mech, poses, amplitudes, False)
 
@@ -423,20 +422,20 @@ class Simulation(Recordable):
     def velocities(self) -> Twists:
         """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame; also by name of a body
         or site."""
-        velocities: Twists = Twists.filled(self.mechanism, self._shapes[2], self._core.read_velocities)
+        velocities: Twists = self._core.velocities(self._like_velocities)
         return velocities
 
     @property
     def q(self) -> Coordinates:
         """(dof,) coordinates of the spanning tree, rad and m, in the order of `mech.coordinates`; also by name."""
-        q: Coordinates = Coordinates.filled(self.mechanism, self._shapes[0], self._core.read_q)
+        q: Coordinates = self._core.tree_q(self._like_q)
         return q
 
     @property
     def qd(self) -> Coordinates:
         """(dof,) time derivative of `q`, rad/s and m/s; also by name. For a rotation vector it is not the angular
         velocity."""
-        qd: Coordinates = Coordinates.filled(self.mechanism, self._shapes[0], self._core.read_rates)
+        qd: Coordinates = self._core.tree_rates(self._like_q)
         return qd
 
     @property

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def compiled_kinematics(mech: Mechanism) -> Any:
-    """Poses, Jacobians, mass matrix and constraints as functions of coordinates x (n,): those of the tree, then those of
-    the joints that close loops."""
+    """Poses, Jacobians, mass matrix and constraints as functions of coordinates x (n,): those of the tree, then those
+    of the joints that close loops."""
     topology = mech.topology
     core = _core.Kinematics()
     for body in mech.bodies:
@@ -32,9 +32,8 @@ def compiled_kinematics(mech: Mechanism) -> Any:
         if joint.interface is not None:
             core.set_interface(joint.interface.core)
     place = {j: i for i, j in enumerate(order)}
-    for body in topology.order:
-        joint = int(topology.joint[body])
-        core.add_branch(body, int(topology.parent[body]), place[joint], bool(topology.reversed[body]))
+    for b in topology.order:
+        core.add_branch(b, int(topology.parent[b]), place[int(topology.joint[b])], bool(topology.reversed[b]))
     columns = {name: i for i, name in enumerate((*mech.coordinates, *mech.loop_coordinates))}
     for c in mech.couplings:
         if c.rigid:

@@ -207,7 +207,8 @@ class _Problem:
             status = "limits" if (touched & self.moving).any() else "out of reach"
         residual = float(np.abs(error * self._lengths(len(error))).max(initial=0.0))
         q = Coordinates(self.mech, x[: self.mech.dof])
-        return InverseKinematics(q, status, residual, *self._core.farthest(x), used)
+        distance, angle = self._core.farthest(x)
+        return InverseKinematics(q, status, residual, distance, angle, used)
 
 
 def _read_targets(mech: Mechanism, poses: Mapping[str, ArrayLike]) -> list[tuple[str, Array, bool]]:

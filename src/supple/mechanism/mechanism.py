@@ -163,8 +163,8 @@ class Mechanism(Record):
 
     @cached_property
     def ranges(self) -> tuple[NDArray[np.bool_], Array, Array]:
-        """Of the coordinates (n,) of the tree, then of the joints that close loops: whether kinematics may move them (not
-        a free base nor the amplitudes of flexible bodies), lower and upper limits, rad and m."""
+        """Of the coordinates (n,) of the tree, then of the joints that close loops: whether inverse kinematics may move
+        them (neither a free base nor the amplitudes of flexible bodies), lower and upper limits, rad and m."""
         tree = [self.joints[j] for j in self.topology.tree]
         joints = [*tree, *(self.joints[j] for j in self.topology.loops)]
         bases = {joint.name for joint in tree if joint.kind == "free" and WORLD in (joint.parent, joint.child)}

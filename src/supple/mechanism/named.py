@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,13 +31,9 @@ class _Named(np.ndarray[Any, np.dtype[np.float64]]):
         return result
 
     @classmethod
-    def filled(cls, mechanism: Mechanism, shape: tuple[int, ...], fill: Callable[[Array], None]) -> Any:
-        """An array with the names of a mechanism whose numbers `fill` writes into it: quicker than `__new__`."""
-        result = np.ndarray.__new__(cls, shape)
-        fill(result)
-        result.mechanism = mechanism
-        result.setflags(False)  # type: ignore[call-arg]  # write=False, but quicker
-        return result
+    def like(cls, mechanism: Mechanism, *shape: int) -> tuple[Any, ...]:
+        """What the core needs to make such arrays, which is quicker than `__new__`."""
+        return np.ndarray.__new__, cls, shape, mechanism
 
     def renamed(self, mechanism: Mechanism) -> Any:
         """The same numbers with the names of another mechanism."""
@@ -67,7 +62,9 @@ class _Named(np.ndarray[Any, np.dtype[np.float64]]):
         return plain[()] if return_scalar else plain
 
     def __getitem__(self, key: Any) -> Any:
-        return self._named(key) if isinstance(key, str) and self._has_names else np.asarray(self)[key]
+        if isinstance(key, str) and hasattr(self, "mechanism"):  # `_has_names`, but quicker
+            return self._named(key)
+        return np.asarray(self)[key]
 
     def __contains__(self, key: Any) -> bool:
         """Whether indexing takes this name; for anything else, whether it is one of the numbers."""

@@ -23,6 +23,7 @@ from supple.mechanism.axes import by_joint
 from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.idle import idle_spins
 from supple.mechanism.mechanism import check_mechanism
+from supple.mechanism.named import Twists
 from supple.mechanism.notebook import brief
 from supple.mechanism.record import Array, array
 from supple.reduced.build import reduce
@@ -423,8 +424,8 @@ class CondensedMotion:
 
     @property
     def velocities(self) -> Array:
-        velocities = np.empty((len(self.model.mechanism.bodies), 6))
-        self._solver.engine.read_velocities(velocities)
+        mech = self.model.mechanism
+        velocities: Array = np.asarray(self._solver.engine.velocities(Twists.like(mech, len(mech.bodies), 6)))
         return velocities
 
     @property

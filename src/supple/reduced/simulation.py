@@ -212,7 +212,7 @@ class ReducedSimulation(Recordable):
             for name, value in self._by_name.items():
                 array[self._places[name]] = value
         for name, value in targets.items():
-            if name not in self._places or not isinstance(value, float | int):
+            if name not in self._places or not isinstance(value, float):
                 return False
             array[self._places[name]] = value
         if not self._motion.set_target_array(array):
@@ -224,11 +224,10 @@ class ReducedSimulation(Recordable):
 
     @cached_property
     def _targets_at_start(self) -> Array | None:
-        """(dof,) set-points in the model's own state; zero where there is none. None if the models
-        of a blend differ in them."""
-        models = self.model.models if isinstance(self.model, BlendedModel) else [self.model]
-        if not all(isinstance(model, ReducedModel) for model in models):
+        """(dof,) set-points in the model's own state; zero where there is none. None if the models of a blend differ."""
+        if not isinstance(self.model, ReducedModel | BlendedModel):
             return None
+        models = self.model.models if isinstance(self.model, BlendedModel) else [self.model]
         start = np.zeros(self.mechanism.dof)
         for name, at in self._places.items():
             values = {model.rest_target(name) for model in models}

@@ -87,7 +87,8 @@ class Parts:
 
     def velocities(self, whole: Mechanism, objects: Sequence[Array]) -> Twists:
         """Twists (bodies, 6) of the bodies of all mechanisms, then of the objects (6,)."""
-        velocities: Twists = self._joined(whole, [sim.velocities for sim in self._mechanisms.values()], [v[None] for v in objects])
+        own = [sim.velocities for sim in self._mechanisms.values()]
+        velocities: Twists = self._joined(whole, own, [twist[None] for twist in objects])
         return velocities
 
     def q(self, whole: Mechanism, objects: Mapping[str, Any]) -> Coordinates:

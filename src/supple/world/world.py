@@ -129,14 +129,14 @@ class World:
         """The first so many colliders do not overlap at the start."""
         self._warned_of_residual = False
         self._shapes_of: dict[str, tuple[int, Any]] = {}
-        """By a name that `force_on` takes: number of colliders in the world, and (colliders,) whether they belong to it."""
+        """By a name that `force_on` takes: number of colliders, and (colliders,) whether they belong to it."""
         self._resolved: dict[str, tuple[Participant, str]] = {}
         """Mechanism and name in it by "mechanism:name", as far as they were asked for."""
         self._stepped: list[Any] = []
         """What the core steps of each mechanism."""
         self._initial_state: WorldState | None = None
-        self._whole: tuple[tuple[int, int], Mechanism] | None = None
-        """Numbers of participants and of ground shapes, and the mechanism made of them."""
+        self._whole: tuple[Mechanism, Participant | None] | None = None
+        """The mechanism made of all that is in the world, and the simulation that is alone in it, if one is."""
 
     @property
     def dt(self) -> float:
@@ -203,6 +203,7 @@ class World:
         self.ground(*(field for field in mech.height_fields if field.touches))
         index = self._core.add_participant(sim.participant)
         self._participants.append(name)
+        self._whole = None
         self._mechanisms[name] = sim
         self._resolved = {}
         sim.in_world = name
@@ -294,6 +295,7 @@ class World:
         free.set_velocity(velocity)
         index = self._core.add_participant(free)
         self._participants.append(name)
+        self._whole = None
         self._objects[name] = free
         self.bodies[name] = body
         self.meshes |= meshes
@@ -316,6 +318,7 @@ class World:
         for each, shape in [(collider(shape, named, np.eye(4)), shape) for shape in shapes]:
             self._add_collider(each, shape.name or f"ground_{len(self._colliders)}", -1, -1)
             self.still.append(shape)
+            self._whole = None
 
     def cover(self, name: str, pad: Pad) -> None:
         """Covers a body with a soft pad, fixed to it: "mechanism:body", or the name of an object.
@@ -450,7 +453,7 @@ class World:
     def set_target(self, name: str | Mapping[str, ArrayLike], value: ArrayLike | None = None) -> None:
         """Sets set-points of mechanisms, rad or m: `set_target("arm:elbow", 0.3)` or {"arm:elbow": 0.3}."""
         if value is not None and (found := self._part(name)) is not None:
-            found[0].set_target(found[1], value)
+            found[0].set_targets({found[1]: value})
         else:
             self.set_targets(one_or_more_targets(name, value))
 
@@ -730,48 +733,56 @@ class World:
         return Parts(self._mechanisms)
 
     @property
-    def _alone(self) -> Participant | None:
-        """The mechanism that is alone in the world, if one is: what is read of it needs only other names."""
-        return next(iter(self._mechanisms.values())) if self._mechanisms and len(self._participants) == 1 else None
-
-    @property
     def mechanism(self) -> Mechanism:
         """All mechanisms, objects (on free joints) and the ground as one mechanism, to draw and to record. Its parts
         are named "mechanism:body", "mechanism:joint" and so on; an object has its own name."""
-        contents = (len(self._participants), len(self.still))
-        if self._whole is None or self._whole[0] != contents:
-            self._whole = contents, self._parts.joined(self.bodies, self.still, self.meshes)
-        return self._whole[1]
+        return self._contents[0]
+
+    @property
+    def _contents(self) -> tuple[Mechanism, Participant | None]:
+        """`_whole`, made when it is needed. What is read of a simulation that is alone needs only other names."""
+        if self._whole is None:
+            alone = len(self._participants) == len(self._mechanisms) == 1
+            whole = self._parts.joined(self.bodies, self.still, self.meshes)
+            self._whole = whole, next(iter(self._mechanisms.values())) if alone else None
+        return self._whole
 
     @property
     def poses(self) -> Poses:
         """World poses (4, 4) of the bodies of all mechanisms and of the objects, by the names of `mechanism`."""
-        if (alone := self._alone) is not None:
-            return alone.poses.renamed(self.mechanism, f"{alone.in_world}:")
-        return self._parts.poses(self.mechanism, [free.pose for free in self._objects.values()])
+        whole, alone = self._contents
+        if alone is not None:
+            return alone.poses.renamed(whole, next(iter(self._mechanisms)))
+        return self._parts.poses(whole, [free.pose for free in self._objects.values()])
 
     @property
     def velocities(self) -> Twists:
         """(bodies, 6) twists of the bodies of all mechanisms and of the objects, linear (m/s) then angular (rad/s),
         each in its own frame, by the names of `mechanism`."""
-        if (alone := self._alone) is not None:
-            return alone.velocities.renamed(self.mechanism)
-        return self._parts.velocities(self.mechanism, [free.velocity for free in self._objects.values()])
+        whole, alone = self._contents
+        if alone is not None:
+            velocities: Twists = alone.velocities.renamed(whole)
+            return velocities
+        return self._parts.velocities(whole, [free.velocity for free in self._objects.values()])
 
     @property
     def q(self) -> Coordinates:
         """(dof,) coordinates of all mechanisms; of an object its position, m, and the rotation vector, rad, from its
         first pose; by the names of `mechanism`."""
-        if (alone := self._alone) is not None:
-            return alone.q.renamed(self.mechanism)
-        return self._parts.q(self.mechanism, self._objects)
+        whole, alone = self._contents
+        if alone is not None:
+            q: Coordinates = alone.q.renamed(whole)
+            return q
+        return self._parts.q(whole, self._objects)
 
     @property
     def qd(self) -> Coordinates:
         """(dof,) time derivative of `q`, rad/s and m/s."""
-        if (alone := self._alone) is not None:
-            return alone.qd.renamed(self.mechanism)
-        return self._parts.qd(self.mechanism, self._objects)
+        whole, alone = self._contents
+        if alone is not None:
+            qd: Coordinates = alone.qd.renamed(whole)
+            return qd
+        return self._parts.qd(whole, self._objects)
 
     @property
     def coordinates(self) -> dict[str, Array]:
