@@ -36,7 +36,7 @@ def main() -> None:
     if "mujoco" in args.only:
         against_mujoco(report, model, repeat)
     if "kinds" in args.only:
-        other_kinds(report, mech, repeat)
+        blended(report, mech, repeat)
     if "getters" in args.only:
         getters(report, mech, model, repeat)
     report.finish()
@@ -166,18 +166,17 @@ def against_mujoco(report: Report, model: supple.ReducedModel, repeat: int) -> N
     report.target("times faster than MuJoCo's rollout, 512 copies", per["mujoco"] / per["same"], at_least=50)
 
 
-# blended and condensed models, stepped one by one on threads
+# blended models, stepped one by one on threads
 
 
-def other_kinds(report: Report, mech: supple.Mechanism, repeat: int) -> None:
+def blended(report: Report, mech: supple.Mechanism, repeat: int) -> None:
     straight = supple.reduce(mech, ["tip"])
     bent = supple.reduce(mech, ["tip"], at=supple.equilibrium(mech, {"tip": [0, 50, 0, 0, 0, 0]}))
-    for kind, model in (("blended", supple.blend([straight, bent])), ("condensed", supple.condense(mech, ["tip"]))):
-        one, all_cores = loaded_batch(model, 64, 1), loaded_batch(model, 64, THREADS)
-        times = [best(batch.step, repeat=repeat) / 64 for batch in (one, all_cores)]
-        report.row(
-            us_per_copy_and_step=kind, one_thread=1e6 * times[0], all_threads=1e6 * times[1], ratio=times[0] / times[1]
-        )
+    model = supple.blend([straight, bent])
+    times = [best(loaded_batch(model, 64, threads).step, repeat=repeat) / 64 for threads in (1, THREADS)]
+    report.row(
+        us_per_copy_and_step="blended", one_thread=1e6 * times[0], all_threads=1e6 * times[1], ratio=times[0] / times[1]
+    )
 
 
 # getters

@@ -22,7 +22,7 @@ from supple.viewer.showing import viewing
 
 HAND = Path(__file__).parents[2] / "shared/robots/shadow_hand/right_hand.xml"
 PORT = 18080
-METHODS = ("engine", "blended", "linear", "condensed")
+METHODS = ("engine", "blended", "linear")
 CAMERA = {
     "wxyz": (1, 0, 0, 0),
     "position": (0, -5, 1),

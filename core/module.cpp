@@ -8,8 +8,6 @@ NB_MODULE(SUPPLE_MODULE, module) {
     bind_world(module);  // first: other classes return its Participant
     bind_batch(module);  // before the classes that return its BatchMember
     bind_blended(module);
-    bind_condensed(module);
-    bind_determined(module);
     bind_elastic(module);
     bind_engine(module);
     bind_adjoint(module);

@@ -4,8 +4,6 @@
 void bind_adjoint(nanobind::module_& module);
 void bind_batch(nanobind::module_& module);
 void bind_blended(nanobind::module_& module);
-void bind_condensed(nanobind::module_& module);
-void bind_determined(nanobind::module_& module);
 void bind_elastic(nanobind::module_& module);
 void bind_engine(nanobind::module_& module);
 void bind_kinematics(nanobind::module_& module);

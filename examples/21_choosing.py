@@ -1,4 +1,4 @@
-"""Linear, blended and condensed models compared with the engine: error of the tip under one force, three mechanisms.
+"""Linear and blended models compared with the engine: error of the tip under one force, three mechanisms.
 
 Writes a plot into the folder given (by default the current one):  python 21_choosing.py docs/pictures
 """
@@ -20,14 +20,13 @@ mechanisms = {  # and the wrench on the tip; N, N m
     "ladder": (supple.library.ladder(damping=400.0), [0, 40, 0, 0, 0, 0]),
     "robot arm": (supple.library.robot_arm(damping=400.0), [0, 150, 100, 0, 0, 0]),
 }
-colours = {"linear": "#d1495b", "blended": "#edae49", "condensed": "#3a9e4f", "engine": "#2b2f36"}
+colours = {"linear": "#d1495b", "blended": "#edae49", "engine": "#2b2f36"}
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
 for place, (name, (mech, push)) in zip(axes, mechanisms.items(), strict=True):
     push = np.array(push, dtype=float)
     linear = supple.reduce(mech, ["tip"])
     at_half_load = supple.reduce(mech, ["tip"], at=supple.equilibrium(mech, {"tip": push / 2}))
-    blended, condensed = supple.blend([linear, at_half_load]), supple.condense(mech, ["tip"])
-    models = {"linear": linear, "blended": blended, "condensed": condensed}
+    models = {"linear": linear, "blended": supple.blend([linear, at_half_load])}
     runs = {kind: supple.ReducedSimulation(model, DT) for kind, model in models.items()}
     runs["engine"] = supple.Simulation(mech, DT)
     paths, cost = {}, {}

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 import supple
-from condensed_reference import apart
 from mechanisms import random_mechanism
 from supple.mechanism import Mechanism
 
@@ -50,8 +49,13 @@ def slow_path(solve: Callable[[float, Any], Any], start: Any, radius: float) -> 
     return state
 
 
+def apart(a: np.ndarray, b: np.ndarray, radius: float) -> float:
+    """Largest difference of poses (..., 4, 4), rotations in rad and positions over the radius."""
+    return max(np.abs(a[..., :3, 3] - b[..., :3, 3]).max() / radius, np.abs(a[..., :3, :3] - b[..., :3, :3]).max())
+
+
 def is_stable(state: Any) -> bool:
-    return bool((state.equilibrium if hasattr(state, "equilibrium") else state).stable)
+    return bool(state.stable)
 
 
 def scaled(load: dict[str, np.ndarray], share: float) -> dict[str, np.ndarray]:

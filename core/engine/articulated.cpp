@@ -289,7 +289,7 @@ struct Articulated::Below {
         if (!tangent) right = residual;
     }
     // P' -= u l^T / d,  p -= u rho / d
-    template <bool tangent, bool symmetric>
+    template <bool tangent>
     SUPPLE_INLINE void settle() {
         if (!tangent) {
             right -= factor * u;
@@ -300,7 +300,7 @@ struct Articulated::Below {
             const Eight part = factor * l, upart = factor * u;
             for (int r = 0; r < 6; ++r) {
                 A[r] -= uv[r] * part;
-                if (!symmetric) B[r] -= lv[r] * upart;
+                B[r] -= lv[r] * upart;
             }
         }
         factor = 0;
@@ -309,7 +309,7 @@ struct Articulated::Below {
 
 // From the outermost nodes to the world: the articulated tangent and its factors (with `tangent`), or only the right-hand side
 // of the present residual for the last factors. False: the tangent is indefinite in the motions that ties allow, or singular.
-template <bool second, bool tangent, bool statics>
+template <bool second, bool tangent>
 bool Articulated::inward(const Step& step) {
     const int n = static_cast<int>(nodes_.size());
     if (tangent) negative_ = 0;
@@ -325,48 +325,32 @@ bool Articulated::inward(const Step& step) {
     below.clear<false>();
     Eight W = none;
     bool regular = true;
-    const bool heavy = !gravity_.isZero(0);
     // grounded nodes do not move: only those with ties have a part in a step
-    const bool all = statics || exact_;
-    for (int b = blocks_ - 1; b >= (all ? 0 : first_block_); --b) {
+    for (int b = blocks_ - 1; b >= (exact_ ? 0 : first_block_); --b) {
         const Fixed& fixed = fixed_[b];
         const Present& now = present_[b];
         const int count = std::min(width, n - width * b);
         lanes.few = 2 * count <= width;
         Eight slope = none;
         Eight tau = torque<second>(b, step, slope);
-        const Motion m = [&]() -> Motion {
-            if constexpr (statics) return Motion();
-            else return exact_ ? Motion(exact_[b].motion) : motion<second>(b, step);
-        }();
-        bool has_elements = true;  // in statics, bodies without weight have none
-        if constexpr (statics) {
-            const Turn R = {three(now.R), three(now.R + 3), three(now.R + 6)};
-            const Three f = fixed.mass * every(gravity_), c = R * three(fixed.centre) + (three(now.p) - every(origin_)), zero = {none, none, none};
-            const Three moment = cross(c, f);
-            has_elements = heavy || tie_rows_ > 0 || std::any_of(anchors_.begin(), anchors_.end(), [&](const Anchor& a) { return a.node / width == b; });
-            if (tangent && heavy) lanes.put_body(none, c, f, zero, zero, Turn{zero, zero, zero}, moment);
-            if (tangent && !heavy && has_elements) lanes.clear_elements();
-            lanes.put_wrench(f, moment);
-        } else {
-            const Six resultant = exact_ ? Six{exact_[b].force, exact_[b].torque} : applied_less_inertia<second>(b, step, m);
-            const Three &f = resultant.linear, &t = resultant.angular;
-            const Three c = m.centre - every(origin_);
-            const Three moment = cross(c, f) + t;
-            if (tangent) {
-                const Turn turning = exact_ ? exact_[b].turning
-                                            : turning_tangent<second>(fixed.inertia, m.R, m.x, three(past_[b].turn), step);
-                lanes.put_body(kappa * kappa * fixed.mass, c, f, t, kappa * m.L, turning, moment);
-            }
-            lanes.put_wrench(f, moment);
+        const Motion m = exact_ ? Motion(exact_[b].motion) : motion<second>(b, step);
+        const Six resultant = exact_ ? Six{exact_[b].force, exact_[b].torque} : applied_less_inertia<second>(b, step, m);
+        const Three &f = resultant.linear, &t = resultant.angular;
+        const Three c = m.centre - every(origin_);
+        const Three moment = cross(c, f) + t;
+        if (tangent) {
+            const Turn turning = exact_ ? exact_[b].turning
+                                        : turning_tangent<second>(fixed.inertia, m.R, m.x, three(past_[b].turn), step);
+            lanes.put_body(kappa * kappa * fixed.mass, c, f, t, kappa * m.L, turning, moment);
         }
+        lanes.put_wrench(f, moment);
 
         alignas(64) double torques[width], slopes[width];
         tau += load(&extra_torque_[width * b]);
         store(torques, tau);
         store(slopes, slope);
         for (const NodeHandle& each : handles_)
-            if (!statics && each.node / width == b) {
+            if (each.node / width == b) {
                 const int l = each.node % width;
                 const Vec3 at = pose(each.node).act(each.point), spin = get(m.R * m.spin, l);
                 const Vec3 velocity = get(m.centre_velocity, l) + spin.cross(at - get(m.centre, l));
@@ -380,8 +364,6 @@ bool Articulated::inward(const Step& step) {
             if (each.node / width == b) add_flexible_element<tangent>(lanes, each);
         for (int l = 0; l < count && !loops_.empty(); ++l)
             for (const LoopEnd& end : ends_[width * b + l]) add_loop_wrench<tangent>(lanes, l, end);
-        for (const Anchor& each : anchors_)
-            if (each.node / width == b) lanes.add_anchor<tangent>(each.node % width, each.wrench, each.stiffness);
         for (const NodeLoad& each : contact_loads_)
             if (each.node / width == b)
                 lanes.add_world_wrench<tangent>(each.node % width, pose(each.node).act(each.point) - origin_, each.force, each.torque);
@@ -414,23 +396,19 @@ bool Articulated::inward(const Step& step) {
         const Three z = three(now.R + 6), p = three(now.p) - every(origin_);
         const Six s = {fixed.turns * cross(p, z) + fixed.slides * z, fixed.turns * z};
         lanes.put_screw(s);
-        if constexpr (statics) store(&balance_[width * b], tau - dot(s, Six{three(carried), three(carried + 3)}));
-        if (tangent) {
-            const Eight second_torque = statics && second_torque_ ? load(second_torque_ + width * b) : none;
-            lanes.put_half(carried_along(s, Six{three(carried), three(carried + 3)}), tau, second_torque);
-        }
+        if (tangent) lanes.put_half(carried_along(s, Six{three(carried), three(carried + 3)}), tau);
 
         for (int l = count - 1; l >= 0; --l) {
             const int i = width * b + l;
             const unsigned char flags = flags_[i];
-            if (!all && i < grounded_ && !(flags & fronted)) continue;
+            if (!exact_ && i < grounded_ && !(flags & fronted)) continue;
             if (flags & general) {
                 Eight wrench_carried = none;
                 for (int r = 0; r < 6; ++r) wrench_carried[r] = carried[r][l];
                 // `below` stays in registers because no function gets its address
                 Eight A[6], B[6], right = none;
                 if (!(flags & fronted)) {
-                    below.settle<tangent, statics>();
+                    below.settle<tangent>();
                     below.put<tangent>(A, B, right);
                 }
                 regular = eliminate_general<second, tangent>(step, i, lanes, wrench_carried, torques[l], slopes[l], A, B, right) && regular;
@@ -442,28 +420,25 @@ bool Articulated::inward(const Step& step) {
             const Eight screw = load(lanes.screw[l]);
             if (!(flags & chained)) below.clear<tangent>();
             if (tangent) {
-                // In statics P' is symmetric: A serves as B, whose lane 6 nothing reads.
                 if (flags & joins)
                     for (int r = 0; r < 6; ++r) {
                         below.A[r] += summed_[i].A[r];
-                        if (!statics) below.B[r] += summed_[i].B[r];
+                        below.B[r] += summed_[i].B[r];
                     }
-                if (!statics) lanes.add_element(l, below.A, below.B);
-                if (statics && has_elements)
-                    for (int r = 0; r < 6; ++r) below.A[r] += load(lanes.rows[r][l]);
+                lanes.add_element(l, below.A, below.B);
                 out.screw = screw;
                 if (nodes_[i].size == 0) {
-                    below.settle<true, statics>();
+                    below.settle<true>();
                     out.part = out.upart = none;
                     out.inverse = 0;
                 } else {
                     const double* sv = lanes.screw[l];
                     const Eight half = load(lanes.half[l]);
-                    const double by_u = below.factor * sum(screw * below.u), by_l = statics ? by_u : below.factor * sum(screw * below.l);
-                    const Eight lft_before = combined(sv, below.A, half), u_before = statics ? lft_before : combined(sv, below.B, half);
-                    const Eight lft = lft_before - by_u * below.l, u = statics ? lft : u_before - by_l * below.u;
+                    const double by_u = below.factor * sum(screw * below.u), by_l = below.factor * sum(screw * below.l);
+                    const Eight lft_before = combined(sv, below.A, half), u_before = combined(sv, below.B, half);
+                    const Eight lft = lft_before - by_u * below.l, u = u_before - by_l * below.u;
                     const double d = (sum(screw * u_before) + slopes[l]) - by_l * sum(screw * below.u);
-                    below.settle<true, statics>();
+                    below.settle<true>();
                     const bool locked = lock_of_[i] >= 0 && locks_[lock_of_[i]].active;
                     if (!locked) {
                         regular = regular && d != 0;
@@ -489,32 +464,32 @@ bool Articulated::inward(const Step& step) {
                 if (flags & rooted) continue;
                 const int parent = nodes_[i].parent;
                 if (flags_[parent] & fronted) {
-                    below.settle<true, statics>();
+                    below.settle<true>();
                     Eight A[6], B[6], unused;
                     below.put<true>(A, B, unused);
-                    add_to_front(started<true>(front_of_[parent]), A, statics ? A : B);
+                    add_to_front(started<true>(front_of_[parent]), A, B);
                 } else if (flags & branches) {
-                    below.settle<true, statics>();
+                    below.settle<true>();
                     for (int r = 0; r < 6; ++r) {
                         summed_[parent].A[r] += below.A[r];
-                        if (!statics) summed_[parent].B[r] += below.B[r];
+                        summed_[parent].B[r] += below.B[r];
                     }
                 }
             } else {
                 if (flags & joins) below.right += summed_[i].A[0];
                 below.right -= load(lanes.wrench[l]);
                 const double rho = (torques[l] + sum(screw * below.right)) - below.factor * sum(screw * below.u);
-                below.settle<false, statics>();
+                below.settle<false>();
                 out.part[6] = nodes_[i].size == 0 ? 0 : out.inverse == 0 ? rho : rho * out.inverse;
                 below.factor = rho;
                 below.u = out.upart;
                 if (flags & rooted) continue;
                 const int parent = nodes_[i].parent;
                 if (flags_[parent] & fronted) {
-                    below.settle<false, statics>();
+                    below.settle<false>();
                     numbers_[started<false>(front_of_[parent]).right] += below.right;
                 } else if (flags & branches) {
-                    below.settle<false, statics>();
+                    below.settle<false>();
                     summed_[parent].A[0] += below.right;
                 }
             }
@@ -527,73 +502,55 @@ template bool Articulated::inward<false, true>(const Step&);
 template bool Articulated::inward<false, false>(const Step&);
 template bool Articulated::inward<true, true>(const Step&);
 template bool Articulated::inward<true, false>(const Step&);
-template bool Articulated::inward<false, true, true>(const Step&);
-template bool Articulated::inward<false, false, true>(const Step&);
 
 // --- outward ----------------------------------------------------------------------------------------------------------
 
 // Corrections of all coordinates and multipliers, from the world outward. With x_p the correction of the parent and s_p its screw,
 //     l.eta_parent = l.eta_grandparent + (l.s_p) x_p,
 // so that the two products with l do not wait for x_p.
-template <bool two>
 void Articulated::compute_corrections() {
     const int n = static_cast<int>(nodes_.size());
-    Eight start = every(0.0), second_start = start;
-    start[6] = second_start[7] = 1;
-    Eight eta = start, second_eta = second_start;  // twists without the step of the node before, which is `x` times `screw`
+    Eight start = every(0.0);
+    start[6] = 1;
+    Eight eta = start;  // twist without the step of the node before, which is `x` times `screw`
     Eight screw = every(0.0);
-    double x = 0, second_x = 0;
+    double x = 0;
     for (int i = 0; i < n; ++i) {
         const unsigned char flags = flags_[i];
         if (i < grounded_ && !(flags & fronted)) {
             if (!in_step_) continue;
             outward_[i] = start;
-            if (two) second_outward_[i] = second_start;
             continue;
         }
         if (based_[i] || flags & branches) {
             eta = based_[i] ? start : outward_[nodes_[i].parent];
-            if (two) second_eta = based_[i] ? second_start : second_outward_[nodes_[i].parent];
             screw = every(0.0);
-            x = second_x = 0;
+            x = 0;
         }
         const Front* front = flags & fronted ? &fronts_[front_of_[i]] : nullptr;
         if (flags & (ball | flexes | attached)) {
             Eight twist = eta + x * screw;
             correct_general(i, twist);
             eta = twist;
-            x = second_x = 0;
+            x = 0;
         } else {
             const Eliminated& out = eliminated_[i];
             const Eight part = front ? numbers_[front->part] : out.part;
-            const Eight product = part * eta, second_product = part * second_eta;
+            const Eight product = part * eta;
             const double with_parent = sum(part * screw);
-            const double turn = sum(front ? product + open_part(*front, false) : product) + with_parent * x;
+            const double turn = sum(front ? product + open_part(*front) : product) + with_parent * x;
             eta += x * screw;
             if (out.inverse == 0)
                 rho_[i] = turn;
             else
                 correction_[i] = -turn;
-            if (two) {
-                const double second_turn = sum(front ? second_product + open_part(*front, true) : second_product) + with_parent * second_x;
-                second_eta += second_x * screw;
-                second_x = out.inverse == 0 ? 0 : -second_turn;
-            }
             x = out.inverse == 0 ? correction_[i] : -turn;
             screw = out.screw;
         }
-        if (front && front->own) {
-            correct_own(*front, eta + x * screw, false);
-            if (two) correct_own(*front, second_eta + second_x * screw, true);
-        }
-        if (in_step_ || flags & (joins | fronted)) {
-            outward_[i] = eta + x * screw;
-            if (two) second_outward_[i] = second_eta + second_x * screw;
-        }
+        if (front && front->own) correct_own(*front, eta + x * screw);
+        if (in_step_ || flags & (joins | fronted)) outward_[i] = eta + x * screw;
     }
 }
-template void Articulated::compute_corrections<true>();
-template void Articulated::compute_corrections<false>();
 
 // Adds the corrections and returns the largest one of a coordinate, rad, or lengths over the length scale.
 double Articulated::outward() {

@@ -19,9 +19,9 @@
 // A flexible body has a node for its amplitudes beyond the node of its body frame, and its interfaces are nodes beyond that one:
 // see articulated_flexible.cpp.
 //
-// The passes serve time steps of a Simulation, alone and in a World with contact, those of a condensed model
-// (condensed_passes.cpp), inverse dynamics (inverse_dynamics.cpp) and links by joints (reduced/joints.cpp). Statics, modes, linear models, and time steps that the passes cannot solve use the sparse
-// factorisation of System, and so do the derivatives of recorded steps with flexible bodies.
+// The passes serve time steps of a Simulation, alone and in a World with contact, inverse dynamics (inverse_dynamics.cpp) and
+// links by joints (reduced/joints.cpp). Statics, modes, linear models, and time steps that the passes cannot solve use the
+// sparse factorisation of System, and so do the derivatives of recorded steps with flexible bodies.
 #pragma once
 
 #include <array>
@@ -178,11 +178,10 @@ class Articulated {
         // Indices in numbers_. A, B: six rows of P' and of its transpose, a vector each, with the columns of the open multipliers
         // behind it, `chunks` vectors. E: a row for each open multiplier, in these columns only. right: right-hand side, of the
         // twist in the vector and of the multipliers behind it; while the tangent is computed, that of the twist is in lane 6 of A.
-        // In statics `chunks` more vectors have the second right-hand side of the multipliers; that of the twist is in lane 7 of A.
         std::size_t A = 0, B = 0, E = 0, right = 0, part = 0, upart = 0;
         std::size_t coupled = 0;  // coefficients of the couplings of the node's coordinate, in the columns of the open multipliers
         // The same of the own multipliers. own_A, own_B: their columns behind A and B; own_columns: those behind E; own_rows: their rows
-        // in the columns of E; D: in their own columns; own_right: their right-hand side, then the second one. inverse: a column of
+        // in the columns of E; D: in their own columns; own_right: their right-hand side. inverse: a column of
         // D^-1 after the other. step: their corrections.
         std::size_t own_A = 0, own_B = 0, own_columns = 0, own_rows = 0, D = 0, own_right = 0, inverse = 0, X = 0, Y = 0, step = 0;
         std::size_t rows_size = 0;  // of A ... own_right, which lie together
@@ -324,12 +323,6 @@ class Articulated {
         double stiffness = 0, damping = 0;
     };
 
-    struct Anchor {  // a wrench that does not change with the node's motion, and a symmetric stiffness; world axes about origin_
-        int node = 0;
-        Vec6 wrench;
-        Mat6 stiffness;
-    };
-
     // building
     std::vector<int> choose_tree(const Model& model) const;
     int rows_of(const Model& model, int joint) const;
@@ -369,8 +362,7 @@ class Articulated {
     template <bool second>
     bool finish_in_world();
     void forward();
-    // `statics`: without inertia, dampers and armatures; `balance_` gets the residual of each coordinate.
-    template <bool second, bool tangent, bool statics = false>
+    template <bool second, bool tangent>
     bool inward(const Step& step);
     void add_exact_damper(Lanes& lanes, const NodeHandle& handle, const Motion& m, double kappa) const;
     template <bool tangent>
@@ -404,9 +396,9 @@ class Articulated {
     void correct_translations(const Step& step, BallNode& node, const Eight& right) const;
     template <bool tangent>
     bool eliminate_tied_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Front& front);
-    void gather_open(const Front& front, bool second, Eight* open) const;
-    Eight open_part(const Front& front, bool second) const;
-    void correct_own(const Front& front, const Eight& eta, bool second);
+    void gather_open(const Front& front, Eight* open) const;
+    Eight open_part(const Front& front) const;
+    void correct_own(const Front& front, const Eight& eta);
     void correct_general(int node, Eight& eta);
     // Adds a node's front to that of its parent.
     template <bool tangent>
@@ -429,8 +421,7 @@ class Articulated {
     const FlexibleNode& flexible_at(int node) const { return flexible_[flexible_of_[node]]; }
     const Attachment& attachment_at(int node) const { return flexible_at(node).interfaces[interface_of_[node]]; }
     double outward();
-    // Corrections from the last factors; does not change the state. `two`: also the twists of the second right-hand side.
-    template <bool two = false>
+    // Corrections from the last factors; does not change the state.
     void compute_corrections();
     template <bool second>
     void accept(const Step& step);
@@ -524,17 +515,11 @@ class Articulated {
     std::vector<double> unresisted_;   // 1: a massless node without stiffness, which gets a small one in the tangent
     std::vector<NodeLoad> loads_;
     std::vector<NodeHandle> handles_;
-    std::vector<Anchor> anchors_;
     std::vector<std::pair<int, int>> stops_;  // node, row of the System: limits that are springs
-    std::vector<double> balance_;             // residual of statics, per node
     // Negative pivots of the last factors, less the positive eigenvalues of the blocks of tie multipliers: the number of
     // negative eigenvalues of the symmetric tangent in the motions that ties allow. A push rod between ball joints, for
     // instance, has negative pivots under pressure until the ties of its loop are eliminated.
     int negative_ = 0;
-    bool symmetric_ = false;                  // statics without balls and flexible bodies: A serves as B at all nodes
-    const double* second_torque_ = nullptr;   // statics: torques of a second right-hand side, per node
-    std::vector<Eight> second_outward_;       // its twists
-    std::vector<double> second_tie_step_;
 
     // ties
     int tie_rows_ = 0;
@@ -550,7 +535,6 @@ class Articulated {
     std::vector<std::vector<LoopEnd>> ends_;   // per node
     std::vector<double> multiplier_, residual_, tie_step_, diagonal_, tie_kept_;
     std::vector<Eight> numbers_;
-    std::size_t second_steps_ = 0;      // from the corrections of multipliers to those for the second right-hand side
     std::vector<double> work_;
     std::vector<Eight> scratch_;        // of `eliminate_own` and `eliminate_tied_ball`
     const ExactBody* exact_ = nullptr;  // while `factorise_exactly` works

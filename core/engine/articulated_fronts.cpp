@@ -62,8 +62,8 @@ double Articulated::tie_operations() const {
 // Y = D^-T (their columns, transposed): A -= (their columns) X, B -= (their rows, transposed) Y.
 bool Articulated::eliminate_own(Front& front) {
     const int m = front.open, t = front.own, chunks = front.chunks, own_chunks = front.own_chunks, wide = 1 + chunks, next = width * own_chunks;
-    Eight *A = &numbers_[front.A], *B = symmetric_ ? A : &numbers_[front.B], *E = &numbers_[front.E], *right = &numbers_[front.right];
-    Eight *own_A = &numbers_[front.own_A], *own_B = symmetric_ ? own_A : &numbers_[front.own_B], *own_columns = &numbers_[front.own_columns];
+    Eight *A = &numbers_[front.A], *B = &numbers_[front.B], *E = &numbers_[front.E], *right = &numbers_[front.right];
+    Eight *own_A = &numbers_[front.own_A], *own_B = &numbers_[front.own_B], *own_columns = &numbers_[front.own_columns];
     Eight *own_rows = &numbers_[front.own_rows], *own_right = &numbers_[front.own_right];
     Eight *X = &numbers_[front.X], *Y = &numbers_[front.Y];
     double *D = numbers(&numbers_[front.D]), *inverse = numbers(&numbers_[front.inverse]);  // by columns
@@ -83,13 +83,12 @@ bool Articulated::eliminate_own(Front& front) {
     const double soft = regularised / soft_scale_;
     for (int a = 0; a < t; ++a) redundant_ = redundant_ || std::abs(inverse[a * (next + 1)]) * soft > 1e-4;
 
-    // their rows, with the right-hand sides in lanes 6 and 7, and their columns; a vector of multipliers at a time
+    // their rows, with the right-hand side in lane 6, and their columns; a vector of multipliers at a time
     scratch_.resize(std::max<std::size_t>(scratch_.size(), 2 * next * wide));
     Eight *rows = scratch_.data(), *columns = rows + next * wide;
     if (t == 1) {  // one coupling: its numbers are the first lanes
         auto first = [](const Eight& of) { return *numbers(of); };
-        rows[0] = Eight{first(own_B[0]), first(own_B[1]), first(own_B[2]), first(own_B[3]), first(own_B[4]), first(own_B[5]), first(own_right[0]),
-                   symmetric_ ? first(own_right[1]) : 0};
+        rows[0] = Eight{first(own_B[0]), first(own_B[1]), first(own_B[2]), first(own_B[3]), first(own_B[4]), first(own_B[5]), first(own_right[0]), 0};
         columns[0] = Eight{first(own_A[0]), first(own_A[1]), first(own_A[2]), first(own_A[3]), first(own_A[4]), first(own_A[5]), 0, 0};
         for (int c = 0; c < chunks; ++c) {
             rows[1 + c] = own_rows[c];
@@ -106,8 +105,7 @@ bool Articulated::eliminate_own(Front& front) {
             column[r] = own_A[r * own_chunks + q];
         }
         row[6] = own_right[q];
-        row[7] = symmetric_ ? own_right[own_chunks + q] : every(0.0);
-        column[6] = column[7] = every(0.0);
+        row[7] = column[6] = column[7] = every(0.0);
         transpose(row);
         transpose(column);
         for (int b = 0; b < width; ++b) {
@@ -116,7 +114,6 @@ bool Articulated::eliminate_own(Front& front) {
         }
         for (int c = 0, k = 0; c < chunks; ++c) {
             for (int b = 0; b < std::min(width, t - width * q); ++b) rows[(width * q + b) * wide + 1 + c] = own_rows[(width * q + b) * chunks + c];
-            if (symmetric_) continue;
             for (int r = 0; r < width; ++r) column[r] = every(0.0);
             for (; k < m && front.lanes[k] < width * (c + 1); ++k) column[front.lanes[k] - width * c] = own_columns[k * own_chunks + q];
             transpose(column);
@@ -131,21 +128,20 @@ bool Articulated::eliminate_own(Front& front) {
             for (int b = 0; b < t; ++b)
                 for (int c = 0; c < w; ++c) {
                     x[c] += inverse[b * next + a] * rows[b * w + c];
-                    if (!symmetric_) y[c] += inverse[a * next + b] * columns[b * w + c];
+                    y[c] += inverse[a * next + b] * columns[b * w + c];
                 }
             for (int c = 0; c < w; ++c) {
                 X[a * w + c] = x[c];
-                Y[a * w + c] = symmetric_ ? x[c] : y[c];
+                Y[a * w + c] = y[c];
             }
         }
         for (int r = 0; r < 6; ++r) {
             subtract_rows<w>(A + r * w, numbers(own_A + r * own_chunks), X, w, t);
-            if (!symmetric_) subtract_rows<w>(B + r * w, numbers(own_B + r * own_chunks), Y, w, t);
+            subtract_rows<w>(B + r * w, numbers(own_B + r * own_chunks), Y, w, t);
         }
         if constexpr (w > 1) {
             for (int r = 0; r < m; ++r) subtract_rows<w - 1>(E + r * (w - 1), numbers(own_columns + r * own_chunks), X + 1, w, t);
             subtract_rows<w - 1>(right + 1, numbers(own_right), Y + 1, w, t);
-            if (symmetric_) subtract_rows<w - 1>(right + w, numbers(own_right + own_chunks), Y + 1, w, t);
         }
     });
     return true;
@@ -160,25 +156,25 @@ struct Rows {  // of a front, as in Front
 
 // Adds the element of a node (the number among the eight of `nodes`) to its front, and eliminates its coordinate with the screw s:
 //     l = A^T s + half, u = B^T s + half, d = s.u + slope,  A -= u l^T / d, B -= l u^T / d,
-// and in the columns of the open multipliers E -= u l^T / d, right -= rho u / d. `part` and `upart` become l / d and u / d, with rho / d in lane 6
-// (and in lane 7 for the second right-hand side). Returns d. With `locked` nothing is eliminated, and they become l and u.
-template <int wide, bool symmetric>
+// and in the columns of the open multipliers E -= u l^T / d, right -= rho u / d. `part` and `upart` become l / d and u / d, with rho / d in lane 6.
+// Returns d. With `locked` nothing is eliminated, and they become l and u.
+template <int wide>
 double eliminate_coordinate(const Rows& of, const Lanes& nodes, int node, double slope, bool locked, const std::vector<int>& lanes) {
     const double* s = nodes.screw[node];
     const Eight half = load(nodes.half[node]);
     Eight A[6], B[6], l[wide], u[wide];
     for (int r = 0; r < 6; ++r) {
         A[r] = of.A[r * wide];
-        if (!symmetric) B[r] = of.B[r * wide];
+        B[r] = of.B[r * wide];
     }
-    nodes.add_element(node, A, B, 1, symmetric);
+    nodes.add_element(node, A, B);
     auto product = [&](const Eight* M, int next, const Eight& more) {
         const Eight low = (s[0] * M[0] + s[1] * M[next]) + s[2] * M[2 * next], high = (s[3] * M[3 * next] + s[4] * M[4 * next]) + s[5] * M[5 * next];
         return (low + high) + more;
     };
     for (int c = 0; c < wide; ++c) {
         l[c] = c ? product(of.A + c, wide, of.coupled[c - 1]) : product(A, 1, half);
-        u[c] = symmetric ? l[c] : c ? product(of.B + c, wide, of.coupled[c - 1]) : product(B, 1, half);
+        u[c] = c ? product(of.B + c, wide, of.coupled[c - 1]) : product(B, 1, half);
     }
     const double d = sum(load(s) * u[0]) + slope, inverse = locked ? 1 : 1 / d;
     alignas(64) double uv[width * wide], lv[width];
@@ -190,21 +186,18 @@ double eliminate_coordinate(const Rows& of, const Lanes& nodes, int node, double
     }
     for (int r = 0; r < 6; ++r) {
         of.A[r * wide] = locked ? A[r] : A[r] - uv[r] * l[0];
-        if (!symmetric) of.B[r * wide] = locked ? B[r] : B[r] - lv[r] * u[0];
+        of.B[r * wide] = locked ? B[r] : B[r] - lv[r] * u[0];
     }
     if (locked) return d;
     for (int r = 0; r < 6; ++r)
         for (int c = 1; c < wide; ++c) {
             of.A[r * wide + c] -= uv[r] * l[c];
-            if (!symmetric) of.B[r * wide + c] -= lv[r] * u[c];
+            of.B[r * wide + c] -= lv[r] * u[c];
         }
     Eight* E = of.E;
     for (int lane : lanes)
         for (int c = 1; c < wide; ++c) *E++ -= uv[width + lane] * l[c];
-    for (int c = 1; c < wide; ++c) {
-        of.right[c] -= lv[6] * u[c];
-        if (symmetric) of.right[wide - 1 + c] -= lv[7] * u[c];
-    }
+    for (int c = 1; c < wide; ++c) of.right[c] -= lv[6] * u[c];
     return d;
 }
 
@@ -241,7 +234,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         }
     }
     if (tangent) {
-        if (size != 1) lanes.add_element(l, FA, FB, wide, symmetric_);
+        if (size != 1) lanes.add_element(l, FA, FB, wide);
         if (front) {
             for (const LoopEnd& end : ends_[i]) add_loop_columns(*front, end);
             if (front->own) regular = eliminate_own(*front);
@@ -280,8 +273,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
             const Rows rows = {FA, FB, E, R, part, upart, &numbers_[front->coupled]};
             double d = 0;
             with_width(wide, [&](auto w) {
-                d = symmetric_ ? eliminate_coordinate<w(), true>(rows, lanes, l, stiffness, locked, front->lanes)
-                               : eliminate_coordinate<w(), false>(rows, lanes, l, stiffness, locked, front->lanes);
+                d = eliminate_coordinate<w()>(rows, lanes, l, stiffness, locked, front->lanes);
             });
             if (!locked) {
                 regular = regular && d != 0;
@@ -322,7 +314,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         numbers_[next.right] += R[0];
         for (int r = 0; tangent && r < 6; ++r) {
             numbers_[next.A + r * (1 + next.chunks)] += FA[r * wide];
-            if (!symmetric_) numbers_[next.B + r * (1 + next.chunks)] += FB[r * wide];
+            numbers_[next.B + r * (1 + next.chunks)] += FB[r * wide];
         }
         if (front) add_to_parent<tangent>(*front, next);
     } else if (tangent) {
@@ -357,12 +349,11 @@ void Articulated::add_to_parent(const Front& front, Front& next) {
     // `add(to, from)` adds columns of one row: to the parent's open or own columns, by whole vectors or by single numbers
     auto add_rows = [&](bool own, auto add) {
         add(all + (own ? next.own_right : next.right + 1), all + front.right + 1);
-        if (symmetric_) add(all + (own ? next.own_right + next.own_chunks : next.right + next_wide), all + front.right + wide);
         if (!tangent) return;
         const int row = own ? next.own_chunks : next_wide, next_row = own ? next.own_chunks : next.chunks;
         Eight *A = all + (own ? next.own_A : next.A + 1), *B = all + (own ? next.own_B : next.B + 1);
         for (int r = 0; r < 6; ++r) add(A + r * row, all + front.A + r * wide + 1);
-        for (int r = 0; r < 6 && !symmetric_; ++r) add(B + r * row, all + front.B + r * wide + 1);
+        for (int r = 0; r < 6; ++r) add(B + r * row, all + front.B + r * wide + 1);
         Eight *open_rows = all + (own ? next.own_columns : next.E), *own_rows = all + (own ? next.D : next.own_rows);
         for (int k = 0; k < front.open; ++k) add((front.place[k].own ? own_rows : open_rows) + front.place[k].at * next_row, all + front.E + k * chunks);
     };
@@ -377,9 +368,9 @@ void Articulated::add_to_parent(const Front& front, Front& next) {
 template void Articulated::add_to_parent<true>(const Front&, Front&);
 template void Articulated::add_to_parent<false>(const Front&, Front&);
 
-// Corrections of the open multipliers, which the ancestors have computed; the second ones are `second_steps_` numbers behind the first.
-void Articulated::gather_open(const Front& front, bool second, Eight* open) const {
-    const double* steps = numbers(numbers_[0]) + (second ? second_steps_ : 0);
+// Corrections of the open multipliers, which the ancestors have computed.
+void Articulated::gather_open(const Front& front, Eight* open) const {
+    const double* steps = numbers(numbers_[0]);
     std::fill_n(open, front.chunks, every(0.0));
     for (const Front::Source& each : front.sources) {
         Eight& to = open[each.column / width];
@@ -388,8 +379,8 @@ void Articulated::gather_open(const Front& front, bool second, Eight* open) cons
 }
 
 // l.x / d for the open multipliers x; the sum of the lanes is meant
-Eight Articulated::open_part(const Front& front, bool second) const {
-    const double* steps = numbers(numbers_[0]) + (second ? second_steps_ : 0);
+Eight Articulated::open_part(const Front& front) const {
+    const double* steps = numbers(numbers_[0]);
     const Eight *part = &numbers_[front.part + 1], none = every(0.0);
     Eight y = none;
     double single = 0;
@@ -405,10 +396,10 @@ Eight Articulated::open_part(const Front& front, bool second) const {
 }
 
 // Corrections of the own multipliers, for the twist of the node.
-void Articulated::correct_own(const Front& front, const Eight& eta, bool second) {
+void Articulated::correct_own(const Front& front, const Eight& eta) {
     const int wide = 1 + front.chunks;
     Eight open[most_chunks];
-    gather_open(front, second, open);
+    gather_open(front, open);
     for (int q = 0; q < front.own_chunks; ++q) {
         const Eight* X = &numbers_[front.X + width * q * wide];
         Eight y[width];
@@ -418,9 +409,8 @@ void Articulated::correct_own(const Front& front, const Eight& eta, bool second)
         }
         transpose(y);
         const Eight step = -(((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7])));
-        numbers_[front.step + q + (second ? second_steps_ / width : 0)] = step;
-        double* of_row = second ? second_tie_step_.data() : tie_step_.data();
-        for (int a = 0; a < std::min(width, front.own - width * q); ++a) of_row[front.rows[front.open + width * q + a]] = step[a];
+        numbers_[front.step + q] = step;
+        for (int a = 0; a < std::min(width, front.own - width * q); ++a) tie_step_[front.rows[front.open + width * q + a]] = step[a];
     }
 }
 
@@ -429,7 +419,7 @@ void Articulated::correct_general(int i, Eight& eta) {
     const Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
     const int wide = front ? 1 + front->chunks : 1;
     Eight open[most_chunks];
-    if (front) gather_open(*front, false, open);
+    if (front) gather_open(*front, open);
     auto response = [&](const Eight& first, const Eight* chunks) {
         Eight y = first * eta;
         for (int c = 0; c < wide - 1; ++c) y += chunks[c] * open[c];

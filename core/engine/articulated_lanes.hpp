@@ -82,8 +82,7 @@ struct Articulated::ExactBody {
 };
 
 // Rows of the body elements of eight nodes, one node after the other: P' (rows 0 ... 5) and the last three rows of its
-// transpose, with -W in lane 6; wrenches W; screws; n/2, with the coordinates' torques in lane 6 (where nothing reads B) and those
-// of a second right-hand side in lane 7.
+// transpose, with -W in lane 6; wrenches W; screws; n/2, with the coordinates' torques in lane 6 (where nothing reads B).
 struct Lanes {
     alignas(64) double rows[9][width][width];
     alignas(64) double wrench[width][width], screw[width][width], half[width][width];
@@ -109,9 +108,9 @@ struct Lanes {
     SUPPLE_INLINE void put_screw(const Six& s) {
         put(screw, s.linear.x, s.linear.y, s.linear.z, s.angular.x, s.angular.y, s.angular.z, every(0.0));
     }
-    SUPPLE_INLINE void put_half(const Six& n, const Eight& torque, const Eight& second_torque) {
+    SUPPLE_INLINE void put_half(const Six& n, const Eight& torque) {
         put(half, 0.5 * n.linear.x, 0.5 * n.linear.y, 0.5 * n.linear.z, 0.5 * n.angular.x, 0.5 * n.angular.y,
-            0.5 * n.angular.z, torque, second_torque);
+            0.5 * n.angular.z, torque);
     }
 
     // P' of a body: m2 = mass (c0/h)^2, centre c, wrench (f, c x f + t). The wrench is fixed in world axes, except for the
@@ -181,22 +180,6 @@ struct Lanes {
         add(rows[7][l], Eight{z, 0, -x, xy + w, yy, yz - u, 0, 0});
         add(rows[8][l], Eight{-y, x, 0, xz - v, yz + u, zz, 0, 0});
     }
-    // moment a x b of a vector b fixed in the world on a direction a of the node: P' gets -([a][b] + [b][a])/2
-    template <bool tangent>
-    SUPPLE_INLINE void add_direction_moment(int l, const Vec3& a, const Vec3& b) {
-        const Vec3 m = a.cross(b);
-        add(wrench[l], Eight{0, 0, 0, m[0], m[1], m[2], 0, 0});
-        if (!tangent) return;
-        const double ab = a.dot(b), xx = ab - a[0] * b[0], yy = ab - a[1] * b[1], zz = ab - a[2] * b[2];
-        const double xy = -0.5 * (a[0] * b[1] + a[1] * b[0]), xz = -0.5 * (a[0] * b[2] + a[2] * b[0]),
-                     yz = -0.5 * (a[1] * b[2] + a[2] * b[1]);
-        for (int half : {3, 6}) {
-            const double by = half == 3 ? -1 : 0;
-            add(rows[half][l], Eight{0, 0, 0, xx, xy, xz, by * m[0], 0});
-            add(rows[half + 1][l], Eight{0, 0, 0, xy, yy, yz, by * m[1], 0});
-            add(rows[half + 2][l], Eight{0, 0, 0, xz, yz, zz, by * m[2], 0});
-        }
-    }
     // force and torque that turn with the node: P = N(W), P' = N(W)/2, antisymmetric; after everything else of the node
     template <bool tangent>
     void add_body_wrench(int l, const Vec3& at, const Vec3& f, const Vec3& t) {
@@ -214,17 +197,6 @@ struct Lanes {
             }
         add_block(l, 3, 3, 0.5 * skew(m));
     }
-    // A wrench that does not change with the node's motion, and a symmetric stiffness, about the origin
-    template <bool tangent>
-    void add_anchor(int l, const Vec6& wrench, const Mat6& stiffness) {
-        add_wrench(l, wrench.head<3>(), wrench.tail<3>(), tangent);
-        if (!tangent) return;
-        for (int r = 0; r < 6; ++r) {
-            const Eight row = {stiffness(r, 0), stiffness(r, 1), stiffness(r, 2), stiffness(r, 3), stiffness(r, 4), stiffness(r, 5), 0, 0};
-            add(rows[r][l], row);
-            if (r >= 3) add(rows[3 + r][l], row);
-        }
-    }
     // force -k (x + w x at) on the node's displacement
     void add_point_spring(int l, const Vec3& at, double k) {
         const Mat3 C = skew(at);
@@ -233,11 +205,10 @@ struct Lanes {
         add_block(l, 3, 0, k * C);
         add_block(l, 3, 3, -k * C * C);
     }
-    void clear_elements() { std::memset(rows, 0, sizeof rows); }
     // the node's element, added to P' and its transpose
-    SUPPLE_INLINE void add_element(int l, Eight* A, Eight* B, int stride = 1, bool symmetric = false) const {
+    SUPPLE_INLINE void add_element(int l, Eight* A, Eight* B, int stride = 1) const {
         for (int r = 0; r < 6; ++r) A[r * stride] += load(rows[r][l]);
-        for (int r = 0; r < 3 && !symmetric; ++r) {
+        for (int r = 0; r < 3; ++r) {
             B[r * stride] += load(skewed[l] ? transposed[r][l] : rows[r][l]);
             B[(3 + r) * stride] += load(rows[6 + r][l]);
         }

@@ -64,7 +64,6 @@ void Articulated::lay_out_nodes() {
     rho_.assign(width * blocks_, 0.0);
     extra_torque_.assign(width * blocks_, 0.0);
     unresisted_.assign(width * blocks_, 0.0);
-    balance_.assign(width * blocks_, 0.0);
     const System& s = *system_;
     for (int i = 0; i < width * blocks_; ++i) {
         Fixed& fixed = fixed_[i / width];
@@ -170,9 +169,7 @@ void Articulated::lay_out_fronts() {
         front_of_[i] = static_cast<int>(fronts_.size());
         fronts_.push_back(front);
     }
-    const std::size_t first_step = size;
     for (Front& front : fronts_) front.step = place(front.own_chunks);
-    second_steps_ = width * place(size - first_step) - width * first_step;
     std::vector<std::pair<std::size_t, double>> coefficients;  // of couplings
     for (Front& front : fronts_) {
         if (front.open > 0) {
@@ -298,13 +295,13 @@ std::size_t Articulated::lay_out_rows(std::size_t first) {
         front.A = next(6 * wide);
         front.B = next(6 * wide);
         front.E = next(m * chunks);
-        front.right = next(wide + chunks);
+        front.right = next(wide);
         front.own_A = next(6 * own_chunks);
         front.own_B = next(6 * own_chunks);
         front.own_columns = next(m * own_chunks);
         front.own_rows = next(t * chunks);
         front.D = next(t * own_chunks);
-        front.own_right = next(2 * own_chunks);
+        front.own_right = next(own_chunks);
         std::size_t at = 0;
         for (const auto& [begin, behind] : used) {
             if (at + end <= begin) break;

@@ -216,8 +216,8 @@ Articulated::Front& Articulated::started(int f) {
     if (tangent) {
         std::fill_n(&numbers_[front.A], front.rows_size, none);
     } else {
-        std::fill_n(&numbers_[front.right], 1 + 2 * front.chunks, none);
-        std::fill_n(&numbers_[front.own_right], 2 * front.own_chunks, none);
+        std::fill_n(&numbers_[front.right], 1 + front.chunks, none);
+        std::fill_n(&numbers_[front.own_right], front.own_chunks, none);
     }
     double *right = numbers(&numbers_[front.own_right]), *D = numbers(&numbers_[front.D]);
     for (int a = 0; a < front.own; ++a) {
@@ -234,7 +234,7 @@ void Articulated::add_to_front(Front& front, const Eight* A, const Eight* B) {
     const int wide = 1 + front.chunks;
     for (int r = 0; r < 6; ++r) {
         numbers_[front.A + r * wide] += A[r];
-        if (!symmetric_) numbers_[front.B + r * wide] += B[r];
+        numbers_[front.B + r * wide] += B[r];
     }
 }
 
@@ -250,7 +250,7 @@ void Articulated::add_loop_columns(Front& front, const LoopEnd& end) {
         Eight column = c < 3 ? every(0.0) : loops.columns[end.side][c - 3][end.loop % width];
         if (c < 3) column[c] = by;
         Lanes::add(a + c * row, column);  // zeros may be added behind the row
-        if (!symmetric_) Lanes::add(b + c * row, column);
+        Lanes::add(b + c * row, column);
     }
 }
 

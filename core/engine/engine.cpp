@@ -111,13 +111,6 @@ void bind_engine(nb::module_& module) {
         .def("aim", &Engine::aim)
         .def_prop_ro("actuation", &Engine::actuation, nb::rv_policy::automatic)
         .def("set_actuation", &Engine::set_actuation)
-        .def("limit_force",  // range of an actuator's force, before its gear
-             [](Engine& e, int actuator, double lower, double upper) {
-                 Actuation& each = e.system.actuation.at(actuator);
-                e.refresh();
-                 each.lower = lower;
-                 each.upper = upper;
-             })
         .def_prop_ro("actuator_forces", &Engine::actuator_forces, nb::rv_policy::automatic)
         .def("set_applied", &Engine::set_applied)
         .def_prop_ro("applied", [](const Engine& e) { return numpy(e.system.applied, {e.system.applied.size()}); }, nb::rv_policy::automatic)

@@ -247,7 +247,6 @@ class Engine {
     }
 
     void refresh() {  // to be called after inputs of a step (loads, handles, set-points) were changed
-        ++system.input_changes;
         if (stepper) stepper->refresh();
     }
     // The system after the last step. The passes keep a state of their own; `synchronised` copies it to the system for

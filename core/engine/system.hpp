@@ -86,7 +86,6 @@ class System : public Acting {
     bool stops = false;               // limits are stiff springs; otherwise they are exact
     std::vector<double> applied;  // generalised force on each coordinate, paired with its rate
     std::vector<Handle> handles;
-    long long input_changes = 0;  // counts the calls that changed gravity, set-points, torques, loads or handles
     bool released = false;      // limits are ignored
     bool active_fixed = false;  // rows stay as active as they are
 

@@ -82,7 +82,6 @@ void bind_motion(nanobind::class_<Core>& core) {
     core.def("set_handle", [](Core& c, int tip, bool has_handle, const Doubles& point, const Doubles& target, double stiffness,
                               double damping) {
         attach_handle(c.tip(tip), has_handle, point, target, stiffness, damping);
-        if constexpr (requires { c.model.handles_changed(); }) c.model.handles_changed();
     });
     core.def_prop_ro("time", [](const Core& c) { return c.model.time; });
     // n time steps, each followed by an update of all links if `show`; returns the number of successful steps

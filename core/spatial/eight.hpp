@@ -201,7 +201,6 @@ SUPPLE_INLINE Eight picked(const Eight& v) {
 SUPPLE_INLINE Eight larger(const Eight& a, const Eight& b) { return choose(a > b, a, b); }
 SUPPLE_INLINE Eight absolute(const Eight& v) { return larger(v, -v); }
 SUPPLE_INLINE Eight six_lanes(const double* v) { return Eight{v[0], v[1], v[2], v[3], v[4], v[5], 0, 0}; }
-SUPPLE_INLINE void store_six(double* to, const Eight& v) { std::memcpy(to, &v, 6 * sizeof(double)); }
 
 SUPPLE_INLINE double sum(const Eight& v) {  // by halves
     const Eight four = v + picked<4, 5, 6, 7, 0, 1, 2, 3>(v), two = four + picked<2, 3, 0, 1, 6, 7, 4, 5>(four);

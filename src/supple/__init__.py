@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from supple.reduced import ReducedModel as ReducedModel
     from supple.reduced import ReducedSimulation as ReducedSimulation
     from supple.reduced import blend as blend
-    from supple.reduced import condense as condense
     from supple.reduced import explore as explore
     from supple.reduced import reduce as reduce
     from supple.retargeting import retarget as retarget
@@ -68,7 +67,6 @@ _HOME = {
     "assemble": "supple.mechanism",
     "attach": "supple.mechanism",
     "blend": "supple.reduced",
-    "condense": "supple.reduced",
     "elastic": "supple.elastic",
     "engine": "supple.engine",
     "equilibrium": "supple.engine",

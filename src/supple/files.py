@@ -22,6 +22,12 @@ LARGEST = 2**31
 """Largest size of an archive's unpacked arrays unless stated otherwise, bytes."""
 MALFORMED = (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
 """What code raises that is given a wrong header or wrong arrays."""
+GONE = {
+    "supple-condensed-model": "a condensed model of an earlier version, which supple no longer has. Load its mechanism "
+    "from the mechanism's own file; supple.equilibrium(mech, hold={'tip': pose}) and its linear(['tip']) give statics "
+    "at prescribed poses, supple.Simulation the motion",
+}
+"""Formats of earlier versions that nothing reads, for error texts: what the file is, and what to do."""
 UNREADABLE = (*MALFORMED, OSError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 """What NumPy and zipfile raise for a file that is no archive. MemoryError: an array that states a huge size."""
 
@@ -130,6 +136,8 @@ def reading(path: str | PathLike[str], form: Format) -> Iterator[tuple[dict[str,
     arrays = read_arrays(where, form.what, form.largest)
     header = unpacked_header(arrays.pop("header", np.empty(0)))
     found, version = str(header.get("format", "")), header.get("version")
+    if found in GONE:
+        raise MechanismError(f"{where} is {GONE[found]}")
     if found != form.name or not isinstance(version, int):
         other = f" but a {found.removeprefix('supple-').replace('-', ' ')}" if found.startswith("supple-") else ""
         raise MechanismError(f"{where} is not {form.what}{other}; make one with {form.maker}")

@@ -38,11 +38,7 @@ def blended() -> supple.reduced.BlendedModel:
     return supple.blend([supple.reduce(mech, ["tip"]), supple.reduce(mech, ["tip"], at=bent)])
 
 
-def condensed() -> supple.reduced.CondensedModel:
-    return supple.condense(supple.library.helix(5), ["tip"])
-
-
-MODELS = {"arm": arm, "y": y, "ladder": ladder, "loaded": loaded, "blended": blended, "condensed": condensed}
+MODELS = {"arm": arm, "y": y, "ladder": ladder, "loaded": loaded, "blended": blended}
 
 
 @pytest.fixture(scope="module", params=MODELS)

@@ -122,9 +122,9 @@ def test_compare_gives_remedies_as_options(run, monkeypatch):
     def fail(models, dt):
         raise supple.MechanismError("nothing holds it. Add springs (mech.with_springs(stiffness=...))")
 
-    monkeypatch.setitem(METHODS, "condensed", replace(METHODS["condensed"], begin=fail))
+    monkeypatch.setitem(METHODS, "blended", replace(METHODS["blended"], begin=fail))
     result = run("compare", "loop", "--json")
-    assert json.loads(result.stdout)["failed"]["condensed"] == "nothing holds it. Add springs (--springs 50)"
+    assert json.loads(result.stdout)["failed"]["blended"] == "nothing holds it. Add springs (--springs 50)"
 
 
 def driven_arm(limits=(-np.inf, np.inf)):
@@ -305,6 +305,5 @@ def test_compare_on_real_robots(run, robots, robot):
     found = json.loads(result.stdout)
     assert found["failed"] == {}
     rows = {row["method"]: row for row in found["methods"]}
-    assert set(rows) == {"engine", "linear", "blended", "condensed", "MuJoCo"}
+    assert set(rows) == {"engine", "linear", "blended", "MuJoCo"}
     assert rows["blended"]["error"] < 0.5 * rows["linear"]["error"]
-    assert rows["condensed"]["error"] < 0.05 * found["moved"]

@@ -124,13 +124,12 @@ def test_bad_descriptions(part):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda mech: supple.condense(mech, ["rod.end"]),
         lambda mech: supple.AdaptiveLinkage(mech),
         lambda mech: supple.inverse_dynamics(mech),
         lambda mech: supple.reduce(mech, ["rod.end"], method="recursion"),
         lambda mech: supple.reduce(mech, ["rod.end"], mass="accelerability"),
     ],
-    ids=["condense", "adaptive", "inverse dynamics", "recursion", "accelerability"],
+    ids=["adaptive", "inverse dynamics", "recursion", "accelerability"],
 )
 def test_methods_that_do_not_take_flexible_bodies(mech, call):
     with pytest.raises(supple.MechanismError, match="does not take flexible bodies yet, and 'rod' is one"):

@@ -241,17 +241,18 @@ def test_one_warning_at_the_callers_line_and_none_when_all_is_imported(tmp_path:
     assert str(seen[0].message).startswith("model.xml: 2 kinds of elements are not imported as written")
 
 
-def test_the_warning_names_the_joints_whose_dry_friction_is_left_out(tmp_path: Path) -> None:
-    """Also where many other notes come before it, and the joints are many."""
+@pytest.mark.parametrize("knuckle", ["knuckle_of_digit_", "proximal_interphalangeal_joint_of_digit_"])
+def test_the_warning_names_the_joints_whose_dry_friction_is_left_out(tmp_path: Path, knuckle: str) -> None:
+    """Also where many other notes come before it, and the joints are many and have long names."""
     joints = "".join(
-        f'<body name="b{i}" gravcomp="1"><joint name="knuckle_of_digit_{i}" frictionloss=".1"/><geom size=".1"/></body>'
+        f'<body name="b{i}" gravcomp="1"><joint name="{knuckle}{i}" frictionloss=".1"/><geom size=".1"/></body>'
         for i in range(20)
     )
     model = world(joints + BODY + "<camera/>", '<sensor><jointpos joint="j"/></sensor>')
     with pytest.warns(supple.ImportWarning) as seen:
         supple.load(write(tmp_path, model))
     line = next(line for line in str(seen[0].message).splitlines() if "dry friction" in line)
-    assert "'knuckle_of_digit_0', 'knuckle_of_digit_1'" in line
+    assert f"'{knuckle}0', '{knuckle}1'" in line
     assert "(20 in all): dry friction is not simulated" in line
 
 

@@ -77,11 +77,11 @@ def test_a_recording_has_the_state_of_the_simulation():
     assert len(last) == 21
 
 
-@pytest.mark.parametrize("kind", ["linear", "condensed"])
+@pytest.mark.parametrize("kind", ["linear", "blended"])
 def test_reduced_simulations_are_recorded(kind, tmp_path):
     mech = supple.library.robot_arm()
-    model = supple.reduce(mech, ["tip"]) if kind == "linear" else supple.condense(mech, ["tip"])
-    sim = supple.ReducedSimulation(model, 2e-3)
+    model = supple.reduce(mech, ["tip"])
+    sim = supple.ReducedSimulation(model if kind == "linear" else supple.blend([model]), 2e-3)
     with sim.record(tmp_path / "run.npz", rate=50):
         sim.apply("tip", [0, 5, 0, 0, 0, 0])
         sim.step(50)

@@ -86,6 +86,14 @@ def test_missing_and_foreign_files(tmp_path):
     refused(tmp_path / "array.npy")
 
 
+@pytest.mark.parametrize("kind", [supple.ReducedModel, supple.reduced.BlendedModel])
+def test_condensed_models_of_earlier_versions(kind, tmp_path):
+    path = tmp_path / "old.npz"
+    np.savez(path, header=np.frombuffer(b'{"format": "supple-condensed-model", "version": 1}', np.uint8))
+    with pytest.raises(supple.MechanismError, match=r"old.npz is a condensed model of an earlier version.*hold="):
+        kind.load(path)
+
+
 def test_pickled_arrays_raise(saved, tmp_path):
     _, path = saved
     rewritten(path, mass=np.array([{"a": 1}], dtype=object))

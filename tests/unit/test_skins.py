@@ -177,9 +177,9 @@ def session(mech):
 
 def test_a_session_offers_the_methods_that_simulate_flexible_bodies(session):
     assert (session.method, list(session.methods)) == ("engine", ["engine", "linear"])
-    session.method = "condensed"
+    session.method = "blended"
     assert session.method == "engine"
-    assert "'condensed' does not simulate flexible bodies such as 'rod'; choose engine or linear" in (
+    assert "'blended' does not simulate flexible bodies such as 'rod'; choose engine or linear" in (
         session.messages[-1].text
     )
     session.method = "linear"

@@ -161,7 +161,7 @@ def test_methods_are_switched_while_it_runs(session, clock):
     assert not [m for m in session.messages if m.warning]
 
 
-@pytest.mark.parametrize("method", ["engine", "linear", "condensed"])
+@pytest.mark.parametrize("method", ["engine", "linear"])
 def test_a_new_method_starts_where_a_swinging_one_was(session, method):
     session.method = "blended"
     rest = session.frame.pulls["tip"].point

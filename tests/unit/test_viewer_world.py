@@ -70,7 +70,7 @@ def test_a_world_is_shown_with_all_its_parts():
     [
         lambda: supple.Simulation(ARM, 1e-3),
         lambda: supple.ReducedSimulation(supple.reduce(ARM, ["tip"]), 1e-3),
-        lambda: supple.ReducedSimulation(supple.condense(ARM, ["tip"]), 1e-3),
+        lambda: supple.ReducedSimulation(supple.blend([supple.reduce(ARM, ["tip"])]), 1e-3),
     ],
 )
 def test_a_given_simulation_is_shown_as_it_is(make):

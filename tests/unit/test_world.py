@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -447,8 +449,7 @@ def test_joint_limits_hold_in_a_world(level, torque, stop):
     assert abs(sim.coordinates["hinge"][0]) < 1e-3
 
 
-@pytest.mark.parametrize("level", ["full", "condensed"])
-def test_a_finger_pressed_against_its_limit_grips(level):
+def test_a_finger_pressed_against_its_limit_grips():
     """Only the contact force presses the knuckle against its limit; a spring pulls it away. When the limit was not part
     of the contact problem, the friction was computed as if the knuckle could move, and the block slid."""
     b = supple.Builder("finger", gravity=(0, 0, 0))
@@ -458,9 +459,7 @@ def test_a_finger_pressed_against_its_limit_grips(level):
     b.body("pad", at, mass=0.05, centre=(-0.1, 0, -0.1), inertia=(1e-5,) * 3, shapes=(tip,))
     b.slide("drive", "world", "slider", at[:3, 3], "x", stiffness=2000.0, damping=20.0)
     b.hinge("knuckle", "slider", "pad", at[:3, 3], "y", stiffness=1.0, damping=1e-3, limits=(0.0, 1.0))
-    mech = b.build()
-    full = level == "full"
-    sim = supple.Simulation(mech, 1e-3) if full else supple.ReducedSimulation(supple.condense(mech, "pad"), 1e-3)
+    sim = supple.Simulation(b.build(), 1e-3)
     sim.set_target("drive", -0.03)
     world = supple.World()
     world.add(sim)
@@ -646,3 +645,29 @@ def test_scenes_record_poses(tmp_path):
     assert (Recording.load(tmp_path / "fall.npz").positions == recording.positions).all()
     with pytest.raises(supple.MechanismError, match="level is one of"):
         supple.scenes.hand("half")
+
+
+def test_contacts_are_a_sequence_and_arrays_of_one_step():
+    world = supple.World(dt=1e-3)
+    world.ground(supple.mechanism.Shape("plane", (0, 0, 1), np.eye(4), name="floor"))
+    world.add(rigid_object("crate", "box", (0.1, 0.1, 0.1), mass=2.0, at=(0, 0, 0.1), friction=0.5))
+    assert len(world.contacts) == 0
+    world.step(200)
+    found = world.contacts
+    each = list(found)
+    assert len(found) == len(each) == 4
+    for name, values in (("point", found.points), ("normal", found.normals), ("force", found.forces),
+                         ("torque", found.torques), ("gap", found.gaps)):  # fmt: skip
+        assert np.array_equal(values, [getattr(contact, name) for contact in each])
+        values += 1.0  # a copy
+    assert (found.first, found.second) == (tuple(c.first for c in each), tuple(c.second for c in each))
+    assert np.array_equal(found[0].force, each[0].force)
+    assert [c.gap for c in found[1:3]] == [c.gap for c in each[1:3]]
+    with pytest.raises(IndexError):
+        found[4]
+    before = found.forces
+    world.step(100)
+    assert np.array_equal(found.forces, before)  # those of their step
+    assert np.allclose(world.force_on("crate"), sum(c.force for c in world.contacts), atol=1e-12)
+    assert np.allclose(world.force_on("floor"), -world.force_on("crate"), atol=1e-12)
+    assert copy.deepcopy(found).forces.tolist() == before.tolist()

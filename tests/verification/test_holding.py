@@ -189,8 +189,10 @@ def test_poses_out_of_reach():
     [
         ([("tip", np.eye(4))], "hold is given as"),
         ({"tap": np.eye(4)}, "no body or site of 'planar' named 'tap'"),
-        ({"tip": np.eye(3)}, "pose of a Hold"),
-        ({"tip": 2 * np.eye(4)}, "pose of a Hold"),
+        ({"tip": np.eye(3)}, "pose at which 'tip' is held must have shape 4x4, got 3x3"),
+        ({"tip": np.full((4, 4), np.nan)}, "pose at which 'tip' is held must be finite"),
+        ({"tip": 2 * np.eye(4)}, "pose at which 'tip' is held is not a rigid pose"),
+        ({"tip": None}, "pose at which 'tip' is held must be numbers"),
         ({"wall": np.eye(4)}, "'wall' is fixed to the world"),
     ],
 )
@@ -202,6 +204,62 @@ def test_what_is_refused(hold, text):
     b.site("wall", "world", at=(1, 0, 0))
     with pytest.raises(supple.MechanismError, match=text):
         supple.equilibrium(b.build(), hold=hold)
+
+
+def welded_arm():
+    """An arm on a hinge about y, on a base that is fixed to the world."""
+    b = supple.Builder("welded")
+    b.link("base", (0, 0, 0), (0, 0, 0.1), mass=1.0)
+    b.link("arm", (0, 0, 0.1), (1, 0, 0.1), mass=1.0)
+    b.fixed("weld", "world", "base")
+    b.hinge("hinge", "base", "arm", (0, 0, 0.1), "y", stiffness=100.0)
+    b.site("tip", "arm", at=(1, 0, 0.1))
+    return b.build()
+
+
+@pytest.mark.parametrize("name", ["base", "tip"])
+def test_a_frame_that_cannot_move_there(name):
+    """A base that is fixed to the world, and a tip that leaves its plane."""
+    mech = welded_arm()
+    pose = mech.poses[name] + np.pad([[0.1]], ((1, 2), (3, 0)))
+    with pytest.raises(supple.ConvergenceError, match="one that cannot is held in too many directions"):
+        supple.equilibrium(mech, hold={name: pose})
+
+
+def test_a_frame_that_cannot_move_is_held_where_it_is():
+    mech = welded_arm()
+    eq = supple.equilibrium(mech, hold={"base": mech.poses["base"]})
+    np.testing.assert_allclose(eq.poses.array, supple.equilibrium(mech).poses.array, atol=1e-10)
+    np.testing.assert_allclose(eq.holds["base"], 0, atol=1e-9)  # the weld carries it
+
+
+def test_two_frames_of_one_body():
+    """Agreeing poses are held; those that would change the body's size are not."""
+    mech = welded_arm()
+    there = supple.kinematics(mech, [0.2]).poses
+    eq = supple.equilibrium(mech, hold={name: there[name] for name in ("arm", "tip")})
+    np.testing.assert_allclose(eq.q, [0.2], atol=1e-9)
+    work = supple.equilibrium(mech, eq.holds, start=eq)
+    np.testing.assert_allclose(work.q, [0.2], atol=1e-8)
+    apart = {"arm": Hold(there["arm"]), "tip": Hold(mech.poses["tip"])}
+    with pytest.raises(supple.ConvergenceError, match="held in too many directions"):
+        supple.equilibrium(mech, hold=apart)
+
+
+@pytest.mark.parametrize("make", [supple.library.robot_arm, supple.library.loop, supple.library.helix])
+def test_a_far_pose_in_steps_is_that_of_the_wrench(make):
+    """Along a path of held poses, each from the one before, the tip returns to its start without a wrench."""
+    mech, tip = make(), "tip"
+    rest = supple.equilibrium(mech)
+    goal, at = supple.equilibrium(mech, {tip: 5 * LOAD}).poses[tip], rest
+    twist = spatial.log(spatial.inverse(rest.poses[tip]) @ goal)
+    for share in (0.2, 0.4, 0.6, 0.8, 1.0):
+        at = supple.equilibrium(mech, hold={tip: rest.poses[tip] @ spatial.exp(share * twist)}, start=at)
+        assert at.stable
+    np.testing.assert_allclose(at.holds[tip], 5 * LOAD, atol=1e-6)
+    for share in (0.5, 0.0):
+        at = supple.equilibrium(mech, hold={tip: rest.poses[tip] @ spatial.exp(share * twist)}, start=at)
+    np.testing.assert_allclose(at.holds[tip], 0, atol=1e-6)
 
 
 def test_directions_that_are_wrong():

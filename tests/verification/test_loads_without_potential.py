@@ -236,17 +236,6 @@ def test_a_jump_leads_to_a_state_that_does_not_diverge(seed, stable):
     assert not diverges(linearised(mech, eq))
 
 
-@pytest.mark.parametrize("seed", [12, 43, 113])
-def test_a_condensed_model_follows_the_same_path(seed):
-    """Its own solver goes as far as the symmetric part of the tangent is definite, which it is not in these states."""
-    mech, load = torqued_arm(seed)
-    eq = supple.equilibrium(mech, load, start=supple.equilibrium(mech))
-    found = supple.condense(mech, list(load)).under(load)
-    assert found.snaps == pytest.approx(eq.snaps, abs=1e-4)
-    np.testing.assert_allclose(found.poses.array, eq.poses.array, atol=1e-7)
-    assert found.equilibrium.stable == eq.stable
-
-
 def test_a_sweep_over_torques_and_forces_agrees_with_single_equilibria():
     mech, load = torqued_arm(12)
     ((tip, wrench),) = load.items()

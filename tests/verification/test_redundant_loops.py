@@ -42,17 +42,11 @@ def tip_in_a_world(mech) -> np.ndarray:
     return sim.poses["tip"][:3, 3]
 
 
-def condensed_tip(mech) -> np.ndarray:
-    model = supple.condense(mech, ["tip"])
-    return model.under({"tip": np.append(0.2 * mech.gravity, np.zeros(3))}).poses["tip"][:3, 3]
-
-
 MEASURES = {
     "equilibrium": tip_in_rest,
     "euler": tip_in_motion("euler"),
     "bdf2": tip_in_motion("bdf2"),
     "world": tip_in_a_world,
-    "condensed": condensed_tip,
     "frequency": lambda mech: supple.modes(mech).frequencies[:1],
     "compliance": lambda mech: supple.reduce(mech, ["tip"]).compliance,
 }

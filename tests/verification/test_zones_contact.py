@@ -164,6 +164,18 @@ def test_a_dragged_ball_keeps_the_friction_of_every_point(kind):
     assert touch.force[0] > 0.3 * -touch.force[2]
 
 
+def test_a_dragged_box_presses_on_points_that_come_under_its_edge():
+    """They are nearer to its side than to its bottom."""
+    skin = on_body(tetrahedra(zones.block((0.01, 0.01, 0.004), (4, 4, 2))), POISSON, "top")
+    box, pad = Shape("box", [0.002, 0.002, 0.002], UP), skin.pad(friction=FRICTION)
+    touch = whole = None
+    for x, y, depth in ((0, 0, 2e-4), (1e-4, 0, 2e-4), (2e-4, 1e-4, 3e-4)):
+        pose = ball_at([x, y, 0.002 - depth])
+        touch = skin.press(box, pose, start=touch, friction=FRICTION)
+        whole = pad.press(box, pose, start=whole)
+        np.testing.assert_allclose(touch.force, whole.force, rtol=1e-6)
+
+
 def tetrahedra(solid):
     """The same solid of 10-node tetrahedra, six a hexahedron."""
     corners = np.array([[0, 1, 2, 6], [0, 2, 3, 6], [0, 3, 7, 6], [0, 7, 4, 6], [0, 4, 5, 6], [0, 5, 1, 6]])

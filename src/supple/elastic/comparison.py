@@ -79,7 +79,7 @@ def warn_if_different(basis: Basis) -> None:
     if basis.difference is not None and basis.difference > MOST:
         warnings.warn(
             RangeWarning(
-                f"the basis of {basis.size} modes differs by {100 * basis.difference:.2g} % from all nodes of the mesh "
+                f"the basis of {basis.size} modes differs by {100 * basis.difference:.0f} % from all nodes of the mesh "
                 "under combined loads; take more modes (part.with_basis() without a number takes enough for most "
                 "parts), or, if the part deforms less, state by how much of its size: part.with_basis(deflection=0.1)"
             ),

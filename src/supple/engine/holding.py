@@ -97,7 +97,7 @@ def hold_frames(mech: Mechanism, holds: Holds, start: Array | None = None) -> He
     if not isinstance(holds, Mapping):
         raise MechanismError(f"hold is given as {{body or site: pose (4, 4) or Hold}}, got {type(holds).__name__}")
     checked = {
-        name: each if isinstance(each, Hold) else Hold(each)  # type: ignore[arg-type]
+        name: each if isinstance(each, Hold) else Hold(checked_pose(each, f"the pose at which '{name}' is held"))
         for name, each in holds.items()
     }
     moved = mech if start is None else mech.at(start)

@@ -96,8 +96,8 @@ class ImportNote(Record):
     @property
     def brief(self) -> str:
         """At most 160 characters: of a long list the first names and the number of all."""
-        item, names = self.item, self.item.count("', '") + 1
-        if names > 4 and len(str(self)) > 160:
-            item = "', '".join(item.split("', '")[:4]) + f"' ... ({names} in all)"
-        text = f"{item}: {self.reason}"
+        names, text = self.item.split("', '"), str(self)
+        for shown in (4, 3, 2, 1):
+            if len(text) > 160 and len(names) > shown:
+                text = "', '".join(names[:shown]) + f"' ... ({len(names)} in all): {self.reason}"
         return text if len(text) <= 160 else text[:157] + "..."

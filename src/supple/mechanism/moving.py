@@ -56,8 +56,8 @@ class Contact:
 
 
 class Moving(Protocol):
-    """A mechanism or a world that moves in time steps: `Simulation`, `ReducedSimulation` (of linear, blended, condensed
-    and floating models), `FullSimulation`, `World`, and the viewer's motions.
+    """A mechanism or a world that moves in time steps: `Simulation`, `ReducedSimulation` (of linear and blended
+    models), `FullSimulation`, `World`, and the viewer's motions.
 
     The names of a world's parts are "mechanism:body", "mechanism:joint" and so on; an object has its own name. What
     something cannot do is empty (`contacts`, `touches`, `ellipsoids`, `targets`, `controls`), or a property at the end
@@ -72,7 +72,7 @@ class Moving(Protocol):
 
     @property
     def kind(self) -> str:
-        """How it is simulated: "engine", "linear", "blended", "condensed", "adaptive", "nodes" (all nodes of flexible
+        """How it is simulated: "engine", "linear", "blended", "adaptive", "nodes" (all nodes of flexible
         bodies) or "world"."""
 
     @property

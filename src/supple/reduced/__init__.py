@@ -3,7 +3,6 @@
 from supple.reduced.batch import Batch
 from supple.reduced.blending import BlendedModel, blend
 from supple.reduced.build import reduce
-from supple.reduced.condensation import CondensedModel, condense
 from supple.reduced.exploring import explore
 from supple.reduced.model import ReducedModel
 from supple.reduced.simulation import ReducedSimulation
@@ -11,11 +10,9 @@ from supple.reduced.simulation import ReducedSimulation
 __all__ = [
     "Batch",
     "BlendedModel",
-    "CondensedModel",
     "ReducedModel",
     "ReducedSimulation",
     "blend",
-    "condense",
     "explore",
     "reduce",
 ]

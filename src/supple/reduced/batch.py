@@ -50,17 +50,17 @@ class BatchState:
 
 
 class Batch:
-    """Steps n copies of one linear, blended or condensed model with a fixed base.
+    """Steps n copies of one linear or blended model with a fixed base.
 
     Every copy has its own state, wrenches, set-points and base pose. The results are those of n `ReducedSimulation`s.
     Copies of a linear model are stepped in the lanes of vector instructions, eight at a time, and on several threads.
-    Copies of blended and condensed models are stepped one by one, on several threads.
+    Copies of blended models are stepped one by one, on several threads.
 
     The arrays `end_effector_poses`, `end_effector_velocities`, `wrenches`, `time`, `y` and `v` are views of the core's
     memory. They cannot be written to, and each step overwrites them: copy what must last.
 
     Args:
-        model: a `ReducedModel`, `BlendedModel` or `CondensedModel`.
+        model: a `ReducedModel` or `BlendedModel`.
         n: number of copies.
         dt: time step, s.
         threads: number of threads; by default one for each core that this process may use, fewer for small batches.

@@ -283,7 +283,7 @@ class BlendedModel(Model):
         if reconstruction != "twist":
             raise MechanismError(
                 'blended models reconstruct links with reconstruction="twist" only; for closed joints use '
-                "supple.condense(mech, end_effectors)"
+                "supple.Simulation"
             )
         return BlendedMotion(self, dt, threads)
 

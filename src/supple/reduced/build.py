@@ -123,7 +123,7 @@ def reduce(
 def _warn_of_ignored_loops(mech: Mechanism, end_effectors: Sequence[str]) -> None:
     ignored = ignored_merges(mech, end_effectors)
     if ignored:
-        text = f"the recursion takes loops of '{mech.name}' as open, so that the model is too soft; they close at "
+        text = f"the recursion takes loops of '{mech.name}' as open, so that the model may be too soft; they close at "
         warnings.warn(text + f"{listed(ignored)}; {PROJECTION}", RangeWarning, stacklevel=user_level())
 
 

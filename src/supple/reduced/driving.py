@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,29 +17,9 @@ from supple.mechanism.record import Array, array
 from supple.reduced.motion import Motion
 
 
-class DrivenForce(NamedTuple):
-    """Force of an actuator in a condensed model."""
-
-    activation: float
-    """Control, or that at the start."""
-    share: float
-    """Constant part of its force that the springs contain with their set-points, N m or N."""
-    lower: float
-    upper: float
-    """Range of its force before its gear, N m or N."""
-
-
 def acts_like_spring(actuator: Actuator) -> bool:
     """Whether a control of an actuator is a set-point of the springs that contain it."""
     return actuator.in_spring and actuator.dynamics != "integrator" and not actuator.gain[1:].any()
-
-
-def can_be_driven(mech: Mechanism, actuator: Actuator) -> bool:
-    """Whether an actuator acts like a spring that can have a force."""
-    if actuator.drives not in axis_names(mech):
-        return acts_like_spring(actuator)
-    joint = mech.joint(actuator.drives)
-    return acts_like_spring(actuator) and float(joint.effort[joint.axes.index(actuator.drives)]) > 0
 
 
 class Drives:
@@ -48,8 +28,7 @@ class Drives:
     A reduced model has no joint coordinates, but a linear spring of stiffness k whose rest moves by tau / k exerts the
     additional torque tau. So every torque and control becomes a set-point. An actuator at the limit of its force keeps
     it: before each time step its set-point is placed so that spring and damper have this force at the end of the step,
-    if the speed does not change. A condensed model needs no such set-point: it has the actuators' limits within its
-    time step (`laws`).
+    if the speed does not change.
     """
 
     def __init__(self, mech: Mechanism, dt: float) -> None:
@@ -130,15 +109,10 @@ class Drives:
             for name, value in result.items()
         )
 
-    def targets(
-        self, given: dict[str, float], rest: Callable[[str], float], motion: Motion | None, *, static: bool = False
-    ) -> dict[str, float]:
+    def targets(self, given: dict[str, float], rest: Callable[[str], float], motion: Motion) -> dict[str, float]:
         """Set-points with all torques and controls. `given` are those of the user, `rest` returns those of the model,
-        `motion` has the present coordinates and rates, for the limits of forces. Without it they are not limited;
-        `static`: they are limited as if nothing moved."""
-        now = None
-        if self.limited and motion is not None:
-            now = motion.coordinates, (0.0 if static else 1.0) * motion.rates
+        `motion` has the present coordinates and rates, for the limits of forces."""
+        now = (motion.coordinates, motion.rates) if self.limited else None
         result, mech = dict(given), self.mechanism
         moved: dict[str, float] = {}
         for axis, torque in self.torques.items():
@@ -154,20 +128,6 @@ class Drives:
             result[name] = (result[name] if name in result else rest(name)) + by
         return result
 
-    def laws(self) -> list[DrivenForce]:
-        """Of each actuator that `can_be_driven`, in the order of the mechanism."""
-        result = []
-        for name, actuator in self._actuators.items():
-            if not can_be_driven(self.mechanism, actuator):
-                continue
-            control = self.controls.get(name, actuator.activation)
-            lower, upper = self._range(name) if name in self.controls else (-np.inf, np.inf)
-            activation = actuator.activation if control is None else control
-            result.append(
-                DrivenForce(activation, float(actuator.spring_force[0]) + self._added_force(name), lower, upper)
-            )
-        return result
-
     def _added_force(self, name: str) -> float:
         """Force of an actuator by its control, beyond that at the start."""
         actuator, control = self._actuators[name], self.controls.get(name)
@@ -180,14 +140,14 @@ class Drives:
         lower, upper = self._force_range(self._actuators[name]).tolist()
         return lower, upper
 
-    def _excess(self, name: str, now: tuple[Array, Array] | None, motion: Motion | None) -> float:
+    def _excess(self, name: str, now: tuple[Array, Array] | None, motion: Motion) -> float:
         """Force of an actuator beyond that of its spring and damper at the start's control, at the end of the step.
 
         Where a joint follows its set-point by the share f with the end effectors at rest, the steps that follow enlarge
         each change of the set-point by 1 / (1 - f). That is right for the spring. The model's damper, which must be
         compensated, does not change, so its speed counts by the share 1 - f.
         """
-        if now is None or motion is None:
+        if now is None:
             return self._added_force(name)
         actuator, (lower, upper) = self._actuators[name], self._range(name)
         length, speed = (actuator.gear * self._length(actuator, each) for each in now)

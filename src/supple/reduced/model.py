@@ -30,7 +30,7 @@ LOADS = ("dead", "follower")
 
 
 class Model(ABC):
-    """Interface of the models that a `ReducedSimulation` takes: linear, blended and condensed ones."""
+    """Interface of the models that a `ReducedSimulation` takes: linear and blended ones."""
 
     mechanism: Mechanism
     end_effectors: tuple[str, ...]

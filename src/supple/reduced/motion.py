@@ -23,7 +23,7 @@ UNSTABLE = (
     "{observed}: the linear model is unstable under its present loads. Its stiffness and the loads' geometric "
     "stiffness do not hold it: deviations grow by a factor e in {seconds:.2g} s{equilibrium}. "
     "Make a model at the present load, supple.reduce(mech, tips, at=supple.equilibrium(mech, loads)), "
-    "or use supple.condense"
+    "or use supple.Simulation"
 )
 
 

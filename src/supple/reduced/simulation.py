@@ -1,4 +1,4 @@
-"""`supple.ReducedSimulation`: a reduced, blended or condensed model in time, with the poses of every link."""
+"""`supple.ReducedSimulation`: a linear or blended model in time, with the poses of every link."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from supple.engine.assembly import (
 from supple.engine.dynamics import check_count, handle_spring, positive_seconds, stepped_by_world
 from supple.errors import ConvergenceError, MechanismError, RangeWarning
 from supple.mechanism import Poses
-from supple.mechanism.axes import axis_names, by_joint, of_tree
+from supple.mechanism.axes import by_joint, of_tree
 from supple.mechanism.flexible import refuse_flexible
 from supple.mechanism.identity import Identity, digest
 from supple.mechanism.kinematics import inertias
@@ -41,7 +41,6 @@ from supple.recording.observing import Observer, advance_observed
 from supple.recording.recordable import Recordable
 from supple.reduced.blending import BlendedModel, BlendedMotion, blend
 from supple.reduced.build import reduce
-from supple.reduced.condensation import CondensedModel, CondensedMotion
 from supple.reduced.driving import Drives
 from supple.reduced.floating_motion import FloatingMotion, Mount
 from supple.reduced.joints import Separation, separation
@@ -70,8 +69,6 @@ class ReducedState:
     end_effectors: tuple[str, ...]
     frame: str
     """Digest of the basis and the poses that the coordinates of a linear model refer to; empty for other models."""
-    dt: float
-    """Time step of the simulation, s."""
     state: tuple[Array, ...]
     time: float
     wrenches: dict[str, tuple[Array, bool]]
@@ -88,7 +85,7 @@ class ReducedSimulation(Recordable):
     The poses of all links are computed from their state when they are read.
 
     Arguments:
-        model: A `ReducedModel`, `BlendedModel` or `CondensedModel`.
+        model: A `ReducedModel` or `BlendedModel`.
         dt: Time step, s.
         reconstruction: How the poses of the links follow from the model's state. "twist" moves every link by its own
             linear map; joints separate a little. "joints" uses joint coordinates and forward kinematics: joints of the
@@ -224,10 +221,9 @@ class ReducedSimulation(Recordable):
 
     @cached_property
     def _targets_at_start(self) -> Array | None:
-        """(dof,) set-points in the model's own state; zero where there is none. None if the models of a blend differ."""
-        if not isinstance(self.model, ReducedModel | BlendedModel):
-            return None
-        models = self.model.models if isinstance(self.model, BlendedModel) else [self.model]
+        """(dof,) set-points in the model's own state, or zero; None if the models of a blend differ."""
+        assert isinstance(self.model, ReducedModel | BlendedModel)
+        models = [self.model] if isinstance(self.model, ReducedModel) else self.model.models
         start = np.zeros(self.mechanism.dof)
         for name, at in self._places.items():
             values = {model.rest_target(name) for model in models}
@@ -294,29 +290,25 @@ class ReducedSimulation(Recordable):
 
     def _send_targets(self, targets: dict[str, float], drives: Drives) -> None:
         """Hands set-points, with torques and controls, to the core."""
-        if isinstance(self._motion, CondensedMotion):
-            self._motion.set_targets(drives.targets(targets, self._rest_target, None))
-            self._motion.set_laws(drives.laws())
-        else:
-            self._motion.set_targets(drives.targets(targets, self._rest_target, self._motion))
+        sent = drives.targets(targets, self._rest_target, self._motion)
+        if sent.keys() == self._places.keys():  # as an array sets them, so that a restored one repeats to the last bit
+            whole = np.zeros(self.mechanism.dof)
+            whole[list(self._places.values())] = [sent[name] for name in self._places]
+            if self._motion.set_target_array(whole):
+                return
+        self._motion.set_targets(sent)
 
     def _rest_target(self, name: str) -> float:
         """A set-point in the model's own state."""
         if isinstance(self.model, ReducedModel):
             return self.model.rest_target(name)
-        if isinstance(self.model, BlendedModel):
-            return self.model.models[0].rest_target(name)
-        assert isinstance(self.model, CondensedModel)
-        acting = self.model.rest.acting
-        if name in acting.targets:
-            return float(acting.targets[name])
-        return float(acting.rest[axis_names(self.mechanism).index(name)])
+        assert isinstance(self.model, BlendedModel)
+        return self.model.models[0].rest_target(name)
 
     @property
     def limits_forces(self) -> bool:
-        """Whether `limit_forces` must be called before each time step: an actuator with a limited force has a
-        control, and the model does not limit it within the time step, as a condensed model does."""
-        return self._drives.limited and not isinstance(self._motion, CondensedMotion)
+        """Whether `limit_forces` must be called before each step: an actuator with a limited force has a control."""
+        return self._drives.limited
 
     def limit_forces(self) -> None:
         """Keeps the forces of actuators within their ranges at the present coordinates."""
@@ -394,22 +386,9 @@ class ReducedSimulation(Recordable):
             raise ConvergenceError(
                 f"at t = {self.time:g} s the end effectors of '{self.mechanism.name}' are more than {RUNAWAY:g} radii "
                 "from the model's poses: the blended motion has diverged. Use a smaller dt, models made at the same "
-                "set-points, or supple.condense",
+                "set-points, or supple.Simulation",
                 time=self.time,
             )
-
-    def linear(self) -> ReducedModel:
-        """Returns the linear model at the present pose; only for a simulation of a condensed model."""
-        if not isinstance(self._motion, CondensedMotion):
-            kind = type(self.model).__name__
-            raise MechanismError(f"this is for condensed models; a {kind} has linear ones already, `grow` adds to them")
-        motion, drives = self._motion, self._drives
-        # with the forces of actuators at their limits
-        motion.set_targets(drives.targets(self._targets, self._rest_target, motion, static=True))
-        try:
-            return motion.pose.linear()
-        finally:
-            self._send_targets(self._targets, drives)
 
     def grow(self, fade: float = 0.2) -> ReducedModel:
         """Adds a linear model at the present pose to the blended model, and returns it.
@@ -418,8 +397,7 @@ class ReducedSimulation(Recordable):
         model, with the present set-points. The weight of the new model rises over `fade` seconds, without a jump. A
         simulation of a linear model becomes one of a blended model.
         """
-        if not isinstance(self.model, ReducedModel | BlendedModel):
-            raise MechanismError(f"a {type(self.model).__name__} needs no other linear model: it is exact everywhere")
+        assert isinstance(self.model, ReducedModel | BlendedModel)
         many = self.model if isinstance(self.model, BlendedModel) else blend([self.model])
         tips, twists = self._motion.tips
         held = many.at(tips).wrenches.reshape(-1, 2, 3)
@@ -557,12 +535,10 @@ class ReducedSimulation(Recordable):
     def ellipsoids(self) -> dict[str, Ellipsoid]:
         """Compliance ellipsoid of each end effector at its present pose, by name: its displacements under additional
         forces of 1 N in all directions, m/N, in world axes. A linear model's compliance turns with the end effector; a
-        blended one is evaluated, and a condensed one linearised, at the present pose. A free base counts as held."""
+        blended one is evaluated at the present pose. A free base counts as held."""
         if isinstance(self._motion, BlendedMotion):
             whole = self._motion.evaluate().compliance
             own = {name: whole[6 * i : 6 * i + 6, 6 * i : 6 * i + 6] for i, name in enumerate(self.end_effectors)}
-        elif isinstance(self._motion, CondensedMotion):
-            own = _compliances(self.linear())
         else:
             own = self._linear_compliances
         found = {}
@@ -601,14 +577,13 @@ class ReducedSimulation(Recordable):
 
     @property
     def kind(self) -> str:
-        """ "linear", "blended" or "condensed"."""
-        return {ReducedModel: "linear", BlendedModel: "blended"}.get(type(self.model), "condensed")
+        """ "linear" or "blended"."""
+        return "linear" if isinstance(self.model, ReducedModel) else "blended"
 
     @property
     def joints_separate(self) -> bool:
-        """Whether the poses of the links separate joints: with `reconstruction="twist"`, but not those of a condensed
-        model."""
-        return self.reconstruction == "twist" and self.kind != "condensed"
+        """Whether the poses of the links separate joints: with `reconstruction="twist"`."""
+        return self.reconstruction == "twist"
 
     @property
     def end_effectors(self) -> tuple[str, ...]:
@@ -634,10 +609,9 @@ class ReducedSimulation(Recordable):
         """Frames that a `World` fixes shapes to: index of the participant's frame, index of its body, pose (4, 4) of
         the body in the frame. The first end effector of each body is one."""
         frames: dict[int, tuple[int, int, Array]] = {}
-        bodies = isinstance(self.model, CondensedModel) and not self.model.has_interior  # the engine's frames
         for i, name in enumerate(self.model.end_effectors):
             body, pose_body_frame = self.mechanism.frame(name)
-            frames.setdefault(body, (body, body, np.eye(4)) if bodies else (i, body, spatial.inverse(pose_body_frame)))
+            frames.setdefault(body, (i, body, spatial.inverse(pose_body_frame)))
         return list(frames.values())
 
     def plan(self, n: int) -> None:
@@ -652,7 +626,7 @@ class ReducedSimulation(Recordable):
     def save(self) -> ReducedState:
         """Returns the present state. After `restore` the simulation repeats to the last bit."""
         kept = dict(self._wrenches), dict(self._handles), dict(self._targets)
-        of = Identity(self.mechanism), self.model.end_effectors, self._state_frame, self.dt
+        of = Identity(self.mechanism), self.model.end_effectors, self._state_frame
         return ReducedState(*of, self._motion.state, self.time, *kept, self._mount, self._drives.copy())
 
     @property
@@ -662,13 +636,10 @@ class ReducedSimulation(Recordable):
 
     def restore(self, saved: ReducedState) -> None:
         """Returns to a saved state, with its loads, handles and set-points. The state may be that of another simulation
-        with the same kind of model, mechanism and end effectors; that of a linear model must be equal. If it had
-        another time step, the next step of a condensed model is backward Euler, as at the start."""
+        with the same kind of model, mechanism and end effectors; that of a linear model must be equal."""
         self.check_saved(saved)
         self._motion.set_state(saved.state, saved.time)
         self._next_check = FAR_OUT * self.mechanism.radius
-        if saved.dt != self.dt and isinstance(self._motion, CondensedMotion):
-            self._motion.core.forget_past()
         self._restore_loads(saved)
         if isinstance(self._motion, BlendedMotion):  # other set-points begin another energy budget
             self._motion.set_state(saved.state, saved.time)

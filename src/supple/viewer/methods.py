@@ -14,7 +14,7 @@ from supple.errors import ConvergenceError, MechanismError
 from supple.mechanism import Mechanism
 from supple.mechanism.moving import Moving
 from supple.mechanism.poses import find
-from supple.reduced import BlendedModel, ReducedModel, ReducedSimulation, blend, condense, reduce
+from supple.reduced import BlendedModel, ReducedModel, ReducedSimulation, blend, reduce
 from supple.viewer.adaptive import AdaptiveMotion
 from supple.viewer.control import Control, Controller
 
@@ -97,10 +97,6 @@ def _blended(models: Models, dt: float) -> Moving:
     return ReducedSimulation(models.blended, dt)
 
 
-def _condensed(models: Models, dt: float) -> Moving:
-    return ReducedSimulation(condense(models.mechanism, models.end_effectors), dt)
-
-
 def _adaptive(models: Models, dt: float) -> Moving:
     return AdaptiveMotion(models.mechanism)
 
@@ -109,7 +105,6 @@ METHODS = {
     "engine": Method("every body and joint, exact", _engine, flexible=True),
     "linear": Method("one linear model of the end effectors: fastest, for small motion", _linear, flexible=True),
     "blended": Method("several linear models blended; `Linearise here` adds one", _blended),
-    "condensed": Method("end effectors in motion, all other links in exact static equilibrium", _condensed),
     "adaptive": Method("quasi-statics of trees; computes only the highlighted joints", _adaptive, False),
 }
 

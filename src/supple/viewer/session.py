@@ -41,7 +41,7 @@ MAX_SAMPLES = 600
 """Points of the time series: half a minute."""
 SETTERS = {"q": "set_q", "targets": "set_targets", "controls": "set_control"}
 """Calls of `Moving` for each kind of input."""
-MODELS = ("linear", "blended", "condensed")
+MODELS = ("linear", "blended")
 """Methods that are models of the end effectors."""
 SERIES = ("time", "separation", "displacement", "kinetic", "stored", "force")
 
@@ -508,7 +508,7 @@ class Session:
             self._shows_ellipsoids = wanted
             if wanted and not self._measured_ellipsoids() and self._shows_ellipsoids:
                 self._shows_ellipsoids = False
-                self.notify(f"the {self._method} method gives no compliance; linear, blended and condensed models do")
+                self.notify(f"the {self._method} method gives no compliance; linear and blended models do")
         self._publish(at_once=True, keep=False)
 
     @property

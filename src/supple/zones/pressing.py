@@ -72,27 +72,32 @@ def _press_once(posed: PosedSkin, other: Collider, pose: Array, start: Touch | N
     indices, gaps = _core.near_points(everything, other.core, least)
     if len(gaps) and (deepest := -float(gaps.min())) * NEAR > least:
         indices, gaps = _core.near_points(everything, other.core, NEAR * deepest)
-    chosen = indices.astype(int)
-    if start is None:
-        chosen = np.union1d(chosen, points_inside(x, other, np.eye(4)))
-    else:
+    chosen = np.union1d(indices.astype(int), points_inside(x, other, np.eye(4)))
+    if start is not None:
         chosen = np.union1d(chosen, _points_of(posed, start))
     if not len(chosen):
         chosen = np.array([int(np.linalg.norm(x - pose[:3, 3], axis=1).argmin())])
     for _ in range(MOST_ROUNDS):
         pad = posed._pad_of(chosen, "world", friction, 0.0)
-        touch = pad.press_from(other, np.eye(4)) if start is None else _press_from(pad, other, pose, start)
+        if start is None:
+            touch = pad.press_from(other, np.eye(4))
+        else:
+            touch = _press_from(pad, other, pose, start, _displacements(posed, start)[chosen])
         if not touch.forces.any():
             break
-        motion = posed.motion(touch.vertex_forces(posed.skin.vertex_count))
-        own = posed.skin.contact_points
-        moved = x + np.einsum("pk,pki->pi", own.weights, motion[own.vertices])
-        pressed = _core.pad_collider(moved, normals, NOTHING, np.eye(4), friction)
+        pressed = _core.pad_collider(x + _displacements(posed, touch), normals, NOTHING, np.eye(4), friction)
         fresh = np.setdiff1d(_core.near_points(pressed, other.core, 0.0)[0].astype(int), chosen)
         if not len(fresh):
             break
         chosen = np.union1d(chosen, fresh)
     return replace(touch, pose=pose)
+
+
+def _displacements(posed: PosedSkin, touch: Touch) -> Array:
+    """(p, 3) m, of all contact points of the skin under the forces of a touch."""
+    own = posed.skin.contact_points
+    motion = posed.motion(touch.vertex_forces(posed.skin.vertex_count))
+    return np.asarray(np.einsum("pk,pki->pi", own.weights, motion[own.vertices]))
 
 
 def _points_of(posed: PosedSkin, touch: Touch) -> Indices:
@@ -110,11 +115,12 @@ def _keys(vertices: Indices, weights: Array) -> list[tuple[object, ...]]:
     return [(*v, *w) for v, w in zip(vertices.tolist(), weights.tolist(), strict=True)]
 
 
-def _press_from(pad: Pad, shape: Collider, pose: Array, start: Touch) -> Touch:
-    """Presses from a start on fewer points; points that are new have neither displacement nor force there."""
+def _press_from(pad: Pad, shape: Collider, pose: Array, start: Touch, displacements: Array) -> Touch:
+    """Presses from a start on fewer points. Points that are new have no force there, and the displacements (n, 3), m,
+    that the forces on the others cause."""
     places = {key: i for i, key in enumerate(_keys(pad.vertices, pad.weights))}
     at = np.array([places[key] for key in _keys(start.pad.vertices, start.pad.weights)])
-    before, forces = np.zeros_like(pad.points), np.zeros_like(pad.points)
+    before, forces = displacements, np.zeros_like(pad.points)
     before[at] = start.displacements - (pad.points[at] - start.pad.points)
     forces[at] = start.forces
     return pad.press_from(shape, np.eye(4), before, forces, start.pose @ spatial.inverse(pose))
