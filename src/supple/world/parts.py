@@ -21,18 +21,24 @@ from supple.mechanism.shapes import HeightField
 class Parts:
     """The mechanisms of a world by name. A part of one is named "mechanism:name"."""
 
-    def __init__(self, mechanisms: Mapping[str, Participant]) -> None:
-        self._mechanisms = mechanisms
+    def __init__(self, mechanisms: Mapping[str, Participant], resolved: dict[str, tuple[Participant, str]]) -> None:
+        """`resolved`: what `find` has found among these mechanisms; it adds to that."""
+        self._mechanisms, self._resolved = mechanisms, resolved
 
     # names
 
-    def find(self, name: str) -> tuple[Participant, str] | None:
+    def find(self, name: object) -> tuple[Participant, str] | None:
         """The mechanism that a name such as "mechanism:body" refers to, and the name of the part in it; None if no
         mechanism of the world begins it."""
-        for mechanism, sim in self._mechanisms.items():
-            if isinstance(name, str) and name.startswith(f"{mechanism}:"):
-                return sim, name[len(mechanism) + 1 :]
-        return None
+        if not isinstance(name, str):
+            return None
+        found = self._resolved.get(name)
+        if found is None:
+            for mechanism, sim in self._mechanisms.items():
+                if name.startswith(f"{mechanism}:"):
+                    found = self._resolved[name] = sim, name[len(mechanism) + 1 :]
+                    break
+        return found
 
     def grouped(self, given: Any, what: str) -> list[tuple[Participant, dict[str, Any]]]:
         """Values {"mechanism:name": value} as {name: value} for each mechanism."""

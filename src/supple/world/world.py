@@ -405,7 +405,7 @@ class World:
     def apply(self, name: str, wrench: ArrayLike, frame: str = "world") -> None:
         """Applies a wrench (6,), force (N) then torque (N m), to an object at its origin, or to "mechanism:body" at the
         origin of a body, site or end effector, until changed."""
-        if (found := self._part(name)) is not None:
+        if (found := self._parts.find(name)) is not None:
             found[0].apply(found[1], wrench, frame)
             return
         if frame not in ("world", "body"):
@@ -423,7 +423,7 @@ class World:
         """Pulls an object, or a "mechanism:body", by a spring and damper (N/m, N s/m) from its point `at` (3,), in its
         frame, to a `point` (3,) of the world, m; `point=None` removes the spring. By default the spring gives the mass
         of the object, or of the mechanism, a frequency of 2 Hz with critical damping."""
-        if (found := self._part(name)) is not None:
+        if (found := self._parts.find(name)) is not None:
             found[0].pull(found[1], point, stiffness, damping, at)
             return
         self._object(name)  # checks
@@ -445,14 +445,14 @@ class World:
 
     def handle_stiffness(self, name: str) -> float:
         """N/m of a handle where `pull` names none."""
-        if (found := self._part(name)) is not None:
+        if (found := self._parts.find(name)) is not None:
             return found[0].handle_stiffness(found[1])
         self._object(name)
         return float(self.bodies[name].mass * (4 * np.pi) ** 2)
 
     def set_target(self, name: str | Mapping[str, ArrayLike], value: ArrayLike | None = None) -> None:
         """Sets set-points of mechanisms, rad or m: `set_target("arm:elbow", 0.3)` or {"arm:elbow": 0.3}."""
-        if value is not None and (found := self._part(name)) is not None:
+        if value is not None and (found := self._parts.find(name)) is not None:
             found[0].set_targets({found[1]: value})
         else:
             self.set_targets(one_or_more_targets(name, value))
@@ -464,7 +464,7 @@ class World:
 
     def set_torque(self, name: Any, torque: ArrayLike | None = None) -> None:
         """Sets torques of drives, N m or N: `set_torque("arm:elbow", 2.0)` or {"arm:elbow": 2.0}."""
-        if torque is not None and (found := self._part(name)) is not None:
+        if torque is not None and (found := self._parts.find(name)) is not None:
             found[0].set_torque(found[1], torque)
             return
         for sim, own in self._parts.grouped(name if torque is None else {name: torque}, "torques"):
@@ -473,7 +473,7 @@ class World:
     def set_control(self, name: Any, control: float | None = None) -> None:
         """Sets controls of actuators, in the units of their file: `set_control("arm:grip", 255)` or
         {"arm:grip": 255}; None switches an actuator off."""
-        if control is not None and (found := self._part(name)) is not None:
+        if control is not None and (found := self._parts.find(name)) is not None:
             found[0].set_control(found[1], control)
             return
         given = {name: control} if isinstance(name, str) else name
@@ -649,14 +649,14 @@ class World:
 
     def pose(self, name: str) -> Array:
         """(4, 4) world pose of an object, or of a body or site as "mechanism:body"."""
-        if (found := self._part(name)) is not None:
+        if (found := self._parts.find(name)) is not None:
             return np.asarray(found[0].poses[found[1]])
         pose: Array = self._object(name).pose
         return pose
 
     def velocity(self, name: str) -> Array:
         """(6,) twist of an object, or of a body or site as "mechanism:body", m/s and rad/s in its own frame."""
-        if (found := self._part(name)) is not None:
+        if (found := self._parts.find(name)) is not None:
             return np.asarray(found[0].velocities[found[1]])
         velocity: Array = self._object(name).velocity
         return velocity
@@ -705,15 +705,6 @@ class World:
             total += Energy(0.0, 0.5 * float((touch.forces * touch.displacements).sum()), 0.0)
         return total
 
-    def _part(self, name: Any) -> tuple[Participant, str] | None:
-        """The mechanism and the name in it of "mechanism:name"; None if no mechanism begins it."""
-        if not isinstance(name, str):
-            return None
-        found = self._resolved.get(name)
-        if found is None and (found := self._parts.find(name)) is not None:
-            self._resolved[name] = found
-        return found
-
     def _object(self, name: str) -> Any:
         if name not in self._objects:
             if name in self._mechanisms:
@@ -730,7 +721,7 @@ class World:
 
     @property
     def _parts(self) -> Parts:
-        return Parts(self._mechanisms)
+        return Parts(self._mechanisms, self._resolved)
 
     @property
     def mechanism(self) -> Mechanism:
