@@ -33,6 +33,7 @@ Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_pt
     system_.gravity = tape_->gravity;
     if (!system_.flexible.empty()) passes = nullptr;  // the sparse factorisation differentiates their steps
     if (passes) passes_ = std::make_unique<Articulated>(*passes, system_);
+    if (passes) past_ = passes_->layout().zero(system_.model());
     exact_passes_ = passes && passes->can_be_exact();
     const int nb = system_.bodies(), na = system_.axes(), nr = static_cast<int>(system_.model().rows.size()),
               ns = static_cast<int>(system_.model().springs.size());
@@ -160,7 +161,7 @@ Adjoint::Frame& Adjoint::posed(int record) {
         if (passes_) {
             const Articulated::Present& node = frame.nodes[k];
             m.R = {three(node.R), three(node.R + 3), three(node.R + 6)};
-            block.p = three(node.p);
+            block.p = three(node.position);
         } else {
             const Three none = every(Vec3(0, 0, 0));
             m.R = {every(Vec3(1, 0, 0)), every(Vec3(0, 1, 0)), every(Vec3(0, 0, 1))};
@@ -367,7 +368,7 @@ void Adjoint::linearise(int i) {
     if (passes_) {
         passes_->present_ = now.nodes;
         const double* p[3] = {now.p.data(), last.p.data(), before.p.data()};
-        by_passes_ = passes_->factorise_exactly(step, bodies_.data(), tape_->active(i), tape_->lambda(i), q, p) && exact_passes_;
+        by_passes_ = passes_->factorise_exactly(past_, step, bodies_.data(), tape_->active(i), tape_->lambda(i), q, p) && exact_passes_;
     }
     if (!by_passes_) factorise_sparse(i);
 }
@@ -417,7 +418,7 @@ void Adjoint::factorise_sparse(int i) {
 // bodies along the joint's axes, in world axes here.
 Vec3 Adjoint::free_axis(int loop, int i) const {
     const Articulated::Loop& tie = passes_->loops_[loop];
-    if (tie.rows == 5) return passes_->pose(tie.end[0].node).R * tie.end[0].direction[0];
+    if (tie.rows == 5) return passes_->pose(tie.slot[0]).R * tie.z[0];
     const Joint& joint = system_.model().joints[tie.joint];
     const Pose frame = joint.child < 0 ? joint.pose_child : passes_->body_pose(joint.child) * joint.pose_child;
     return frame.R * passes_->ball_axes(tie).col(i);

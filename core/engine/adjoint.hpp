@@ -219,6 +219,7 @@ class Adjoint {
     int record_ = -1;
     bool by_passes_ = false;
     History history_;
+    State past_;                              // what the exact tangent of the passes reads
     std::vector<Articulated::ExactBody> bodies_;
     std::vector<Turn> past_spin_;             // derivative of the spin by the rotation before, phi_1 - phi_2
     std::vector<Six> by_motion_, z_;          // gradients by velocity of the centre and spin; adjoint displacements and rotations

@@ -110,8 +110,8 @@ void Adjoint::solve_transposed(const Gradient& g, const double* by_multipliers) 
         for (std::size_t i = 0; i < loop.axes.size(); ++i) {
             const Vec3 moment = g.q[loop.axes[i]] * free_axis(static_cast<int>(k), static_cast<int>(i));
             const Eight w{0, 0, 0, moment[0], moment[1], moment[2], 0, 0};
-            one_.wrench[loop.end[0].node].v -= w;
-            one_.wrench[loop.end[1].node].v += w;
+            one_.wrench[loop.slot[0]].v -= w;
+            one_.wrench[loop.slot[1]].v += w;
         }
     }
     if (by_multipliers) {
@@ -136,7 +136,7 @@ void Adjoint::solve_transposed(const Gradient& g, const double* by_multipliers) 
     }
     for (std::size_t k = 0; k < passes_->loops_.size(); ++k) {
         const Articulated::Loop& loop = passes_->loops_[k];
-        const Eight turn = one_.twist[loop.end[0].node].v - one_.twist[loop.end[1].node].v;
+        const Eight turn = one_.twist[loop.slot[0]].v - one_.twist[loop.slot[1]].v;
         for (std::size_t i = 0; i < loop.axes.size(); ++i)
             z_axes_[loop.axes[i]] = free_axis(static_cast<int>(k), static_cast<int>(i)).dot(Vec3(turn[3], turn[4], turn[5]));
     }

@@ -93,8 +93,8 @@ void Adjoint::solve_forward() {
         const Articulated::Loop& loop = passes.loops_[k];
         for (std::size_t i = 0; i < loop.axes.size(); ++i) {
             const Three moment = axes_[loop.axes[i]] * free_axis(static_cast<int>(k), static_cast<int>(i));
-            subtract(eight_.wrench[loop.end[0].node].v.angular, moment);
-            add(eight_.wrench[loop.end[1].node].v.angular, moment);
+            subtract(eight_.wrench[loop.slot[0]].v.angular, moment);
+            add(eight_.wrench[loop.slot[1]].v.angular, moment);
         }
     }
     for (const Articulated::Lock& lock : passes.locks_)
@@ -123,7 +123,7 @@ void Adjoint::solve_forward() {
     }
     for (std::size_t k = 0; k < passes.loops_.size(); ++k) {
         const Articulated::Loop& loop = passes.loops_[k];
-        const Three turn = eight_.twist[loop.end[0].node].v.angular - eight_.twist[loop.end[1].node].v.angular;
+        const Three turn = eight_.twist[loop.slot[0]].v.angular - eight_.twist[loop.slot[1]].v.angular;
         for (std::size_t i = 0; i < loop.axes.size(); ++i) {
             const Vec3 axis = free_axis(static_cast<int>(k), static_cast<int>(i));
             axes_[loop.axes[i]] = axis[0] * turn.x + axis[1] * turn.y + axis[2] * turn.z;

@@ -3,22 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "engine/articulated_lanes.hpp"
 
 namespace supple {
-
-Pose Articulated::pose_in(const std::vector<Present>& all, int node) {
-    const Present& now = all[node / width];
-    const int l = node % width;
-    Pose result;
-    for (int c = 0; c < 3; ++c) {
-        for (int r = 0; r < 3; ++r) result.R(r, c) = now.R[3 * c + r][l];
-        result.p[c] = now.p[c][l];
-    }
-    return result;
-}
 
 // Poses of all nodes from their coordinates: transforms of the joints eight at a time, then their products in sequence.
 void Articulated::forward() {
@@ -105,7 +93,7 @@ void Articulated::forward() {
         transpose(t);
         for (int i = 0; i < 3; ++i) {
             now.R[6 + i] = t[i];
-            now.p[i] = t[4 + i];
+            now.position[i] = t[4 + i];
         }
     }
     if (placed_) return;
@@ -114,71 +102,13 @@ void Articulated::forward() {
         if (node.shift_axis >= 0) node.along = pose(nodes_[node.node].parent).R * nodes_[node.node].frame.R;
 }
 
-void Articulated::write_poses(double* rows) const {
-    const int n = static_cast<int>(nodes_.size());
-    alignas(64) double unused[2 * width];
-    constexpr double unit_row[] = {0, 0, 0, 1};
-    for (int b = 0; b < blocks_; ++b) {
-        const Present& now = present_[b];
-        const Eight* fixed = body_in_node_[b].data();
-        const Turn R = {three(now.R), three(now.R + 3), three(now.R + 6)};
-        const Turn turned = R * Turn{three(fixed), three(fixed + 3), three(fixed + 6)};
-        const Three p = R * three(fixed + 9) + three(now.p);
-        Eight upper[8] = {turned.x.x, turned.y.x, turned.z.x, p.x, turned.x.y, turned.y.y, turned.z.y, p.y};
-        Eight lower[8] = {turned.x.z, turned.y.z, turned.z.z, p.z, every(0.0), every(0.0), every(0.0), every(1.0)};
-        transpose(upper);
-        transpose(lower);
-        for (int l = 0; l < width; ++l) {
-            const int body = width * b + l < n ? nodes_[width * b + l].body : -1;
-            double* to = body < 0 ? unused : rows + 16 * body;
-            store(to, upper[l]);
-            store(to + width, lower[l]);
-        }
-    }
-    for (int b : carried_bodies_) {
-        const Pose H = body_pose(b);
-        double* to = rows + 16 * b;
-        for (int r = 0; r < 3; ++r) {
-            for (int c = 0; c < 3; ++c) to[4 * r + c] = H.R(r, c);
-            to[4 * r + 3] = H.p[r];
-        }
-        std::copy_n(unit_row, 4, to + 12);
-    }
-}
-
-void Articulated::write_velocities(double* rows) const {
-    const int n = static_cast<int>(nodes_.size());
-    alignas(64) double centres[3][width] = {}, twist_of_lane[width];
-    for (int b = 0; b < blocks_; ++b) {
-        const int end = std::min(width, n - width * b);
-        for (int l = 0; l < end; ++l) {
-            const int body = nodes_[width * b + l].body;
-            for (int k = 0; body >= 0 && k < 3; ++k) centres[k][l] = system_->model().group_centre[body][k];
-        }
-        const Eight* fixed = body_in_node_[b].data();
-        const Turn R = {three(present_[b].R), three(present_[b].R + 3), three(present_[b].R + 6)};
-        const Turn in_node = {three(fixed), three(fixed + 3), three(fixed + 6)};
-        const Three w = product_transposed(in_node, three(past_[b].spin));
-        const Three centre_velocity = product_transposed(in_node, product_transposed(R, three(past_[b].centre_velocity)));
-        const Three v = centre_velocity - cross(w, {load(centres[0]), load(centres[1]), load(centres[2])});
-        Eight lanes[8] = {v.x, v.y, v.z, w.x, w.y, w.z, every(0.0), every(0.0)};
-        transpose(lanes);
-        for (int l = 0; l < end; ++l) {
-            const int body = nodes_[width * b + l].body;
-            if (body < 0) continue;
-            store(twist_of_lane, lanes[l]);
-            std::memcpy(rows + 6 * body, twist_of_lane, 6 * sizeof(double));
-        }
-    }
-    for (int b : carried_bodies_) Eigen::Map<Vec6>(rows + 6 * b) = twist(b);
-}
-
 // Spring, damper and armature of a ball joint on its increments, in the node's own frame, with the derivative; see
 // System::axis_torque. The springs act on the rotation of the joint from its parent to its child. Where the tree runs from the
 // child to the parent, the node's rotation R' is the inverse, and its increments are d' = -R'^T d.
 template <bool second>
 void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const {
     const System& s = *system_;
+    const State::Ball& past = past_->balls[node.index];
     torque.setZero();
     slope.setZero();
     bool sprung = false, damped = false;
@@ -210,11 +140,11 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
     for (int i = 0; damped && i < 3; ++i) {
         const int a = node.axis + i;
         torque[i] += s.model().damping[a] * rate[i];
-        torque[i] += (step.c0 * s.model().armature[a] * rate[i] + step.c1 * node.p[i] + step.c2 * node.p_before[i]) / step.h;
+        torque[i] += (step.c0 * s.model().armature[a] * rate[i] + step.c1 * past.p[i] + step.c2 * past.p_before[i]) / step.h;
         resistance[i] = c * (s.model().damping[a] + c * s.model().armature[a]);
     }
     if (exact_) {
-        const Vec3 turned = so3_log(node.rotation_past.transpose() * node.joint_rotation());
+        const Vec3 turned = so3_log(past.rotation.transpose() * node.joint_rotation());
         slope = slope + Mat3(resistance.asDiagonal()) * so3_right_jacobian_inverse(turned);
     } else {
         slope.diagonal() += resistance;  // accurate enough for Newton's method, because steps are short
@@ -227,29 +157,30 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
 
 // Rate of a ball joint's increments, for its rotation at the end of the step.
 Vec3 Articulated::ball_rate(const BallNode& node, const Step& step, const Mat3& rotation) const {
-    Vec3 rate = step.c0 * so3_log(node.rotation_past.transpose() * rotation);
-    if (step.c2 != 0) rate += step.c2 * so3_log(node.rotation_past.transpose() * node.rotation_before);
+    const State::Ball& past = past_->balls[node.index];
+    Vec3 rate = step.c0 * so3_log(past.rotation.transpose() * rotation);
+    if (step.c2 != 0) rate += step.c2 * so3_log(past.rotation.transpose() * past.rotation_before);
     return rate / step.h;
 }
 
 template void Articulated::ball_torque<true>(const BallNode&, const Step&, Vec3&, Mat3&) const;
 template void Articulated::ball_torque<false>(const BallNode&, const Step&, Vec3&, Mat3&) const;
 
-// Weight less the rate of momentum of eight bodies, about their centres of mass.
+// Minus the rate of momentum of eight bodies, about their centres of mass.
 template <bool second>
-Six Articulated::applied_less_inertia(int b, const Step& step, const Motion& m) const {
+Six Articulated::momentum_rate(int b, const Step& step, const Motion& m) const {
     const double kappa = step.c0 / step.h;
     const Fixed& fixed = fixed_[b];
-    const Past& past = past_[b];
+    const Past& past = past_->slots[b];
     Three force = (step.c1 / step.h) * three(past.momentum), torque = (step.c1 / step.h) * three(past.momentum + 3);
     if (second) {
         force = force + (step.c2 / step.h) * three(past.momentum_before);
         torque = torque + (step.c2 / step.h) * three(past.momentum_before + 3);
     }
-    return {fixed.mass * every(gravity_) - ((kappa * fixed.mass) * m.centre_velocity + force), -1.0 * (kappa * m.L + torque)};
+    return {-1.0 * ((kappa * fixed.mass) * m.centre_velocity + force), -1.0 * (kappa * m.L + torque)};
 }
-template Six Articulated::applied_less_inertia<true>(int, const Step&, const Motion&) const;
-template Six Articulated::applied_less_inertia<false>(int, const Step&, const Motion&) const;
+template Six Articulated::momentum_rate<true>(int, const Step&, const Motion&) const;
+template Six Articulated::momentum_rate<false>(int, const Step&, const Motion&) const;
 
 // --- inward -----------------------------------------------------------------------------------------------------------
 
@@ -334,13 +265,13 @@ bool Articulated::inward(const Step& step) {
         Eight slope = none;
         Eight tau = torque<second>(b, step, slope);
         const Motion m = exact_ ? Motion(exact_[b].motion) : motion<second>(b, step);
-        const Six resultant = exact_ ? Six{exact_[b].force, exact_[b].torque} : applied_less_inertia<second>(b, step, m);
-        const Three &f = resultant.linear, &t = resultant.angular;
+        const Six inertial = exact_ ? Six{exact_[b].force, exact_[b].torque} : momentum_rate<second>(b, step, m);
+        const Three f = exact_ ? inertial.linear : fixed.mass * every(gravity_) + inertial.linear, &t = inertial.angular;
         const Three c = m.centre - every(origin_);
         const Three moment = cross(c, f) + t;
         if (tangent) {
             const Turn turning = exact_ ? exact_[b].turning
-                                        : turning_tangent<second>(fixed.inertia, m.R, m.x, three(past_[b].turn), step);
+                                        : turning_tangent<second>(fixed.inertia, m.R, m.x, three(past_->slots[b].turn), step);
             lanes.put_body(kappa * kappa * fixed.mass, c, f, t, kappa * m.L, turning, moment);
         }
         lanes.put_wrench(f, moment);
@@ -393,7 +324,7 @@ bool Articulated::inward(const Step& step) {
             if (flags_[i] & branches) summed_[nodes_[i].parent].W += W;
         }
         transpose(carried);
-        const Three z = three(now.R + 6), p = three(now.p) - every(origin_);
+        const Three z = three(now.R + 6), p = three(now.position) - every(origin_);
         const Six s = {fixed.turns * cross(p, z) + fixed.slides * z, fixed.turns * z};
         lanes.put_screw(s);
         if (tangent) lanes.put_half(carried_along(s, Six{three(carried), three(carried + 3)}), tau);

@@ -30,6 +30,7 @@
 
 #include "contact/contact.hpp"
 #include "engine/joint_nodes.hpp"
+#include "engine/state.hpp"
 #include "engine/system.hpp"
 #include "spatial/abreast.hpp"
 
@@ -48,41 +49,28 @@ class Articulated {
     // Why the mechanism needs the sparse solver; empty if the passes cover it.
     const char* uncovered() const { return uncovered_; }
 
-    // Copies the state and history of a system. h: duration of the previous step; `fresh`: the history has one step only.
-    void read(const System& system, const History& history, double h, bool fresh);
-    // Copies the state and history to the system and evaluates it, so that reactions and energies are current.
-    void write(System& system, History& history) const;
-    // Copies the coordinates of the spanning tree and their rates only.
-    void write_coordinates(System& system) const;
-    void write_poses(double* rows) const;  // (bodies, 4, 4)
-    void write_velocities(double* rows) const;  // (bodies, 6), twists as below
-    Vec6 twist(int body) const;            // after the last step, in the body's own frame
+    const StateLayout& layout() const { return layout_; }
+    // Poses of all nodes for coordinates in the layout of System, as slots of a state.
+    void place_slots(const double* q, State& state);
+    void write_poses(double* rows) const { layout_.write_poses(present_, rows); }  // (bodies, 4, 4), of the present iterate
     // Copies the inputs that may change between steps: loads, handles, set-points.
     void refresh(const System& system);
 
-    // Append everything that the next step depends on to `flat`, and read it from there. The next step is then the same to
-    // the last bit.
-    void save(std::vector<double>& flat) const;
-    void restore(const double* flat);
-    std::size_t saved_size() const;
-
     // One step of h: backward Euler (order 1) or BDF2 (2). False: Newton's method did not converge, or the step needs the
     // treatment of the sparse stepper; the state is as before.
-    bool step(double h, int order);
+    bool step(State& state, double h, int order);
     bool limit_changed() const { return limit_changed_; }  // in the last step
     int order_used() const { return order_used_; }         // by the last step: BDF2 falls back to Euler where limits change
 
     // In a World, one step of order 1 or 2 in two parts: `begin` linearises it at the predicted state and solves it without
     // contact and limits, `respond` computes the response to impulses, `finish` solves the step with the contact forces.
-    // See Participant. False: as for `step`; a step of second order in which a limit is met or left also fails.
-    bool begin(double h, int order);
-    Pose frame(int body) const;            // at the start of the step
+    // See Participant. False: as for `step`; a step of second order in which a limit is met or left also fails. The state must stay
+    // as it is between `begin` and `finish`, which writes it.
+    bool begin(const State& state, double h, int order);
     Vec6 free_velocity(int body) const;    // of the step without contact, world axes
-    Vec6 start_velocity(int body) const;   // before the step
     void limits(std::vector<Limit>& out) const;
     void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free, double* response);
-    bool finish(const std::vector<Touch>& touches, const double* impulses);
-    void abandon();                        // restores the state before `begin`
+    bool finish(State& state, const std::vector<Touch>& touches, const double* impulses);
 
     // Recorded steps, for Adjoint: the exact tangent of a step at its end, and solutions with it and with its transpose.
     struct Motion;             // of eight bodies in a step
@@ -93,15 +81,12 @@ class Articulated {
     Articulated(const Articulated& passes, const System& system);  // a copy for a copy of the system
     // Whether the tangent is exact: no coordinate of a loop joint is without stiffness and mass.
     bool can_be_exact() const;
-    std::vector<int> loop_joints() const;
-    // Coordinates, multipliers of rows, active rows and wrenches of the loop joints after an accepted step, in the layout of System.
-    void record(double* q, double* mu, signed char* active, double* lambda) const;
     // Poses of all nodes for coordinates in the layout of System.
     void place(const double* q);
     // Factorises the exact tangent at the placed pose. The rows that are active and the wrenches of the loop joints are those of a
-    // record, `q` the coordinates and `p` the armature momenta at the end of the step and of the two steps before. False: a pivot
-    // is not positive, or constraints cannot be separated into independent and redundant ones.
-    bool factorise_exactly(const Step& step, const ExactBody* bodies, const signed char* active, const double* lambda,
+    // record, `q` the coordinates and `p` the armature momenta at the end of the step and of the two steps before. `past` is overwritten
+    // by what the tangent depends on. False: a pivot is not positive, or constraints cannot be separated into independent and redundant ones.
+    bool factorise_exactly(State& past, const Step& step, const ExactBody* bodies, const signed char* active, const double* lambda,
                            const double* const q[3], const double* const p[3]);
     // Solves with the last factors, or with their transpose. Nodes that are not marked are skipped. The pass inward may skip
     // nodes whose subtree has no right-hand side, the pass outward nodes whose solution is not needed.
@@ -130,14 +115,9 @@ class Articulated {
     struct Fixed {  // constants of eight nodes
         Eight frame[12], turns, slides, mass, centre[3], inertia[6], stiffness, damping, armature, rest, applied, free;
     };
-    struct Past {
-        Eight R[9], turn[3], centre[3], centre_before[3], momentum[6], momentum_before[6];
-        Eight q, q_before, p, p_before, rate, rate_before;
-        Eight spin[3], centre_velocity[3];
-        Eight wrench[6];  // applied wrench less the rate of momentum, at the centre of mass; the joints transmit it
-    };
+    using Past = State::Slots;
     struct Present {
-        Eight R[9], p[3], q;
+        Eight R[9], position[3], q;
     };
     struct Eliminated {     // of a node's coordinate, for back-substitution
         Eight screw, part, upart;  // part: l / d and, in lane 6, rho / d; upart: u / d
@@ -196,13 +176,12 @@ class Articulated {
     struct BallNode {
         int node = 0, axis = 0;
         double sign = 1;  // -1: the joint is passed from its child to its parent
+        int index = 0;    // in State::balls, which has the rotations of the joint as it is described
         Mat3 rotation;    // present
-        Mat3 rotation_past, rotation_before;         // of the joint as it is described, as all below
-        Vec3 rate, rate_before, p, p_before;
         int shift_axis = -1;  // as in Node; the translations are along the axes of the node's frame, on a parent at rest
         bool sprung = false;  // whether springs, dampers or armatures act on the translations
         Mat3 along;           // these axes in the world
-        Vec3 t, t_past, t_before, t_rate, t_rate_before;  // translations
+        Vec3 t;               // present translations
         Mat3 compliance;      // inverse of their tangent after the elimination of the rotation, world axes
         Vec3 shift;           // their correction, world axes
         Eight screw[3], part[3], upart[3];
@@ -231,9 +210,7 @@ class Articulated {
         FlexibleBody body;
         std::vector<Attachment> interfaces{};
         std::vector<double> eta{}, step{};               // present amplitudes, and their correction
-        std::vector<double> rate{}, rate_before{};       // of the amplitudes in the last two steps
-        FlexibleState now{}, past{}, before{};
-        Vec6 wrench = Vec6::Zero();                      // weight less the rate of momentum after the last step, body axes
+        FlexibleState now{};
         std::vector<Eight> K{}, factors{};               // tangent of the amplitudes, then its upper factor; the lower factor
         std::vector<double> inverse{};                   // 1 / pivot
         std::vector<Eight> U{}, L{}, right{};            // u and l: (6 + ties, chunks); forces on the amplitudes: (chunks)
@@ -258,18 +235,10 @@ class Articulated {
             }
         }
     };
-    struct End {  // of a loop, at a node
-        int node = 0, body = -1;   // body: on which the loop's wrench acts, through the joint's own axes if they are nodes
-        Vec3 point, direction[2];  // in the node's frame; z and x of the loop's frame
-    };
-    struct Loop {
-        int joint = 0, first = 0, rows = 0;  // rows: 3 point, 5 hinge, 6 weld
-        End end[2];                          // on the child, and on the parent (or on the last node of the joint's own axes)
-        // World directions of the alignment rows, kept within a step; of the last step. Those of a point are multiplied by zero.
-        Vec3 along[3] = {Vec3::Zero(), Vec3::Zero(), Vec3::Zero()}, along_past[3] = {Vec3::Zero(), Vec3::Zero(), Vec3::Zero()};
-        std::vector<int> axes;               // coordinates without nodes: computed from the poses of the bodies
-        double angle = 0, angle_before = 0, rate = 0, rate_before = 0;  // of a free hinge
-        double applied = 0;                  // torque about it in the last step
+    struct Loop : StateLayout::Loop {  // its slots are nodes: on the child, and on the parent (or the last node of the joint's own axes)
+        // World directions of the alignment rows, kept within a step. Those of a point are multiplied by zero.
+        Vec3 along[3] = {Vec3::Zero(), Vec3::Zero(), Vec3::Zero()};
+        double applied = 0;                  // torque about a free hinge
     };
     struct EightLoops {  // eight loops abreast; both sides
         int first = 0, count = 0;                // of the loops
@@ -284,8 +253,7 @@ class Articulated {
     struct Bushing {
         int joint = 0, axis = 0, node = 0, ground = 0;  // first coordinate; nodes of child and parent
         Pose in_node, in_ground;                        // the joint's frames
-        Vec6 past, before, rate, rate_before;           // coordinates at the ends of the last two steps, rates of their increments
-        Vec6 rest = Vec6::Zero(), applied = Vec6::Zero();  // in the last step
+        Vec6 rest = Vec6::Zero(), applied = Vec6::Zero();
     };
     struct LoopEnd {
         int loop = 0, side = 0;
@@ -301,8 +269,8 @@ class Articulated {
         int curve = -1;
         std::vector<int> actuators;
         bool equality = false, stop = false;           // stop: a limit that is a spring
-        int active = 0, active_past = 0;
-        int idle = 0, idle_past = 0;                   // steps since it last resisted; -1: it has no columns in the fronts
+        int active = 0;
+        int idle = 0;                                  // steps since it last resisted; -1: it has no columns in the fronts
         bool resists() const { return spring >= 0 ? pushes : equality || stop || active; }
         bool pushes = true;                            // false: a spring whose force does not depend on the coordinates
     };
@@ -310,7 +278,7 @@ class Articulated {
         int node = 0, system_row = 0;
         double coefficient = 1, lower = 0, upper = 0;
         bool equality = false;
-        int active = 0, active_past = 0;
+        int active = 0;
     };
     struct NodeLoad {
         int node = 0, body = 0;
@@ -331,7 +299,7 @@ class Articulated {
     // Whether the tree passes a joint from its parent to its child.
     bool held_along(int joint) const {
         const int child = system_->model().joints[joint].child;
-        return child >= 0 && held_by_[child] == joint;
+        return child >= 0 && layout_.held_by[child] == joint;
     }
     void find_axes_acted_on(const Model& model);
     void add_nodes(const Model& model);
@@ -340,6 +308,7 @@ class Articulated {
     bool copies_amplitude(const Row& row) const;
     void add_ties(const Model& model);
     void lay_out_nodes();
+    void lay_out_state();
     void lay_out_fronts();
     std::vector<int> columns_of(const std::vector<int>& open) const;
     static Front::Place column_in(const Front& front, int row);
@@ -351,7 +320,7 @@ class Articulated {
     // one step
     template <bool second>
     bool solve(const Step& step);
-    void keep();                                  // stores the state for `restore_kept_state`
+    void take(const State& state);                // multipliers, active limits and columns of couplings at the start of a step
     template <bool second>
     bool predict(const Step& step);               // false: the step has no solution
     // Newton's method from the present state, with the last factors at first unless `refactor`.
@@ -360,7 +329,7 @@ class Articulated {
     template <bool second>
     bool begin_in_world();
     template <bool second>
-    bool finish_in_world();
+    bool finish_in_world(State& state, bool changed);  // `changed`: contact forces act, or limits were left out
     void forward();
     template <bool second, bool tangent>
     bool inward(const Step& step);
@@ -374,10 +343,11 @@ class Articulated {
     void add_loop_columns(Front& front, const LoopEnd& end);
     // bushings
     Vec6 coordinates(const Bushing& bushing) const;
+    const State::Bushing& past_of(const Bushing& bushing) const { return past_->bushings[&bushing - bushings_.data()]; }
     Vec6 rates(const Bushing& bushing, const Vec6& q, const Step& step) const;
     // Forces along the translations and torque on the increments of the rotation; `on_vector`: the springs' torque on the rotation vector.
     Vec6 torques(const Bushing& bushing, const Vec6& q, const Vec6& rate, Vec3& on_vector) const;
-    Vec6 wrench(const Bushing& bushing) const;  // as System::state.lambda, after the last step
+    Vec6 wrench(const Bushing& bushing, const Vec6& q, const Vec6& rate) const;  // as System::state.lambda
     template <bool tangent>
     void add_bushing(Lanes& lanes, const Bushing& bushing, const Step& step) const;
     template <bool tangent>
@@ -414,17 +384,14 @@ class Articulated {
     template <bool tangent>
     bool eliminate_amplitudes(FlexibleNode& body, const Front* front, Eight* A, Eight* B, Eight* right);
     void add_interface_twist(int node, Eight& eta) const;
-    void accept_flexible(const Step& step);
-    void read_flexible(const System& system, const History& history);
-    void write_flexible(System& system, History& history) const;
-    void put_copies(System& system) const;        // multipliers of the rows that keep copies of amplitudes equal
+    void accept_flexible(State& state, const Step& step);
     const FlexibleNode& flexible_at(int node) const { return flexible_[flexible_of_[node]]; }
     const Attachment& attachment_at(int node) const { return flexible_at(node).interfaces[interface_of_[node]]; }
     double outward();
     // Corrections from the last factors; does not change the state.
     void compute_corrections();
     template <bool second>
-    void accept(const Step& step);
+    void accept(State& state, const Step& step);
     bool update_limits(bool one);
     // The force of an actuator beyond that of the springs, as System::excess, on the present piece of its law.
     double excess(int actuator, double x, double speed, double c, double& slope) const;
@@ -432,8 +399,8 @@ class Articulated {
     bool update_ends_of_range(const Step& step, bool first, bool one);
     void lock_coordinates();
     bool turned_too_far() const;
-    void restore_kept_state();
-    double free_angle(const Loop& loop) const;
+    bool limits_differ(const State& state) const;  // the active limits from those of the state
+    double free_angle(const Loop& loop, double last) const;
 
     // contact
     struct ContactRow {  // a wrench at a node (about origin_), or a combination of coordinates, per unit impulse
@@ -443,22 +410,17 @@ class Articulated {
         double sign = 1;
     };
     bool limit_active() const;
-    double row_value(const Combination& of, const std::vector<Present>& at) const;
+    template <class Block>
+    double row_value(const Combination& of, const std::vector<Block>& at) const;
     void mark_paths(const ContactRow* rows, int count, std::vector<char>& marked);
     // Corrections of the marked nodes for as many right-hand sides; without `outward`, only the pass inward.
     void solve_eight(const ContactRow* rows, int count, bool outward = true);
-    template <class Self, class Visit>
-    static void visit_state(Self& self, Visit visit);
-    void freeze_directions();
-    void read_multipliers(Loop& loop, const Vec6& lambda);
-    Vec6 loop_wrench(const Loop& loop) const;  // as System::state.lambda
-    Vec3 free_ball(const Loop& loop) const;
+    template <class Block>
+    void freeze_directions(const std::vector<Block>& blocks);
     Mat3 ball_axes(const Loop& loop) const;
-    template <class Integer>
-    void put_rows(double* mu, Integer* active) const;
 
     template <bool second>
-    Six applied_less_inertia(int block, const Step& step, const Motion& m) const;
+    Six momentum_rate(int block, const Step& step, const Motion& m) const;
     template <bool second>
     Motion motion(int block, const Step& step) const;
     template <bool second>
@@ -466,22 +428,19 @@ class Articulated {
     template <bool second>
     void ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const;
     Vec3 ball_rate(const BallNode& node, const Step& step, const Mat3& rotation) const;
-    static Pose pose_in(const std::vector<Present>& all, int node);
-    Pose pose(int node) const { return pose_in(present_, node); }
+    Pose pose(int node) const { return StateLayout::slot_pose(present_, node); }
+    Pose past_pose(int node) const { return StateLayout::slot_pose(past_->slots, node); }
     Pose body_pose(int body) const { return pose(body_node_[body]) * in_node_[body]; }
-    // Velocity of the origin of a body at `at`, and angular velocity, after the last step, world axes.
-    Vec6 velocity_of(int body, const Pose& at) const;
     double coordinate(int node) const { return present_[node / width].q[node % width]; }
 
-    const System* system_ = nullptr;  // description only
+    const System* system_ = nullptr;  // description and actuators only
+    const State* past_ = nullptr;     // at the start of the present step
+    StateLayout layout_;
     const char* uncovered_ = "";
     std::vector<Node> nodes_;
     std::vector<unsigned char> flags_;
     std::vector<int> joined_, body_node_, joint_node_, axis_node_;  // joint_node_: last node of each joint, -1 if it has none
     std::vector<Pose> in_node_;           // pose of each body in its node
-    std::vector<int> outward_bodies_;     // all bodies, each after the one that its joint in the tree connects it to,
-    std::vector<int> inner_, held_by_;    // that body and that joint, per body
-    std::vector<int> carried_bodies_;     // bodies of groups other than the carriers
     Use use_ = Use::steps;
     std::vector<char> in_tree_, acted_on_;  // acted_on_: axes with a spring, damper, armature, coupling, motor or limit
     int blocks_ = 0;
@@ -490,18 +449,16 @@ class Articulated {
     bool placed_ = false;                 // the grounded nodes have their poses
     std::vector<unsigned char> based_;    // nodes whose parent is grounded
     Vec3 gravity_ = Vec3::Zero(), origin_ = Vec3::Zero();
-    double length_scale_ = 1, mean_mass_ = 0, h_past_ = 0;
-    bool fresh_ = true, limit_changed_ = false;
+    double length_scale_ = 1, mean_mass_ = 0;
+    bool limit_changed_ = false;
     int order_used_ = 1;
 
     std::vector<Fixed> fixed_;
-    std::vector<std::array<Eight, 12>> body_in_node_;  // poses of the bodies of eight nodes
-    std::vector<Past> past_;
     std::vector<Present> present_;
     std::vector<Eliminated> eliminated_;
     std::vector<Summed> summed_;
     std::vector<Eight> outward_;
-    std::vector<double> correction_, rho_, rho_kept_, extra_torque_;
+    std::vector<double> correction_, rho_, extra_torque_;
     std::vector<std::pair<int, int>> curves_;  // node, curve; sorted, as the two lists below
     std::vector<std::pair<int, int>> actuators_;  // node, actuator
     std::vector<signed char> ends_of_range_;      // while `iterate` works, per actuator: as in `end_of_range`; else empty
@@ -533,26 +490,24 @@ class Articulated {
     std::vector<Front> fronts_;
     std::vector<int> front_of_;
     std::vector<std::vector<LoopEnd>> ends_;   // per node
-    std::vector<double> multiplier_, residual_, tie_step_, diagonal_, tie_kept_;
+    std::vector<double> multiplier_, residual_, tie_step_, diagonal_;
     std::vector<Eight> numbers_;
     std::vector<double> work_;
     std::vector<Eight> scratch_;        // of `eliminate_own` and `eliminate_tied_ball`
     const ExactBody* exact_ = nullptr;  // while `factorise_exactly` works
     std::vector<Eight> carried_;        // wrench carried by each node, about origin_; of `factorise_exactly`
     bool redundant_ = false;  // some ties are redundant: pivots of the last factors are as small as the regularisation
-    bool redundant_past_ = false;
     double decay_ = 0;         // fraction of the null-space part of multipliers that the next correction removes
     double gap_ = 0, soft_scale_ = 1;
 
     // a step in a World
-    bool in_step_ = false, finished_ = false;
+    bool in_step_ = false;
     bool released_ = false;                            // the factors leave out limits that were active before the step
     std::vector<std::pair<Mat3, Vec3>> predicted_balls_;  // rotations and translations
     std::vector<std::vector<double>> predicted_amplitudes_;
     Step contact_step_{};
     std::vector<NodeLoad> contact_loads_;              // of the last step
-    std::vector<Present> started_, predicted_;         // poses at the start of the step, and predicted ones
-    std::vector<double> kept_;                         // the state at the start of the step, as `save` writes it
+    std::vector<Present> predicted_;                   // predicted poses
     std::vector<ContactRow> contact_rows_;
     std::vector<char> on_path_, on_any_path_, on_no_path_;
     std::shared_ptr<Solution<EightColumns>> responses_;  // to eight right-hand sides

@@ -78,11 +78,12 @@ void Articulated::eliminate_translations(const Step& step, BallNode& node, const
 
 void Articulated::correct_translations(const Step& step, BallNode& node, const Eight& right) const {
     const System& s = *system_;
+    const State::Ball& past = past_->balls[node.index];
     Vec3 force = -Vec3(&s.applied[node.shift_axis]);
     for (int i = 0; node.sprung && i < 3; ++i) {
         const int a = node.shift_axis + i;
-        const double rate = (step.c0 * node.t[i] + step.c1 * node.t_past[i] + step.c2 * node.t_before[i]) / step.h;
-        const double accelerated = (step.c0 * rate + step.c1 * node.t_rate[i] + step.c2 * node.t_rate_before[i]) / step.h;
+        const double rate = step.rate(node.t[i], past.shift[i], past.shift_before[i]);
+        const double accelerated = step.rate(rate, past.shift_rate[i], past.shift_rate_before[i]);
         force[i] += s.model().stiffness[a] * (node.t[i] - s.rest[a]) + s.model().damping[a] * rate + s.model().armature[a] * accelerated;
     }
     node.shift = -(node.compliance * (Vec3(right[0], right[1], right[2]) + node.along * force));

@@ -37,7 +37,6 @@ void Articulated::find_bushings(const Model& model) {
         Bushing bushing;
         bushing.joint = j;
         bushing.axis = joint.first;
-        for (Vec6* v : {&bushing.past, &bushing.before, &bushing.rate, &bushing.rate_before}) v->setZero();
         bushings_.push_back(bushing);
     }
 }
@@ -50,10 +49,11 @@ Vec6 Articulated::coordinates(const Bushing& of) const {
 
 // Backward differences: t' of the translations, and of the increments of the rotation (c0 log(R_n^T R) + c2 log(R_n^T R_{n-1})) / h.
 Vec6 Articulated::rates(const Bushing& of, const Vec6& q, const Step& step) const {
-    const Vec3 t = step.c0 * q.head<3>() + step.c1 * of.past.head<3>() + step.c2 * of.before.head<3>();
-    const Mat3 R_past = so3_exp(of.past.tail<3>()).transpose();
+    const State::Bushing& past = past_of(of);
+    const Vec3 t = step.c0 * q.head<3>() + step.c1 * past.q.head<3>() + step.c2 * past.q_before.head<3>();
+    const Mat3 R_past = so3_exp(past.q.tail<3>()).transpose();
     Vec3 turn = step.c0 * so3_log(R_past * so3_exp(q.tail<3>()));
-    if (step.c2 != 0) turn += step.c2 * so3_log(R_past * so3_exp(of.before.tail<3>()));
+    if (step.c2 != 0) turn += step.c2 * so3_log(R_past * so3_exp(past.q_before.tail<3>()));
     return stack(t, turn) / step.h;
 }
 
@@ -71,10 +71,10 @@ Vec6 Articulated::torques(const Bushing& of, const Vec6& q, const Vec6& rate, Ve
 }
 
 // S^T lambda = torque with the twists S = [R^T, 0; 0, 1] of the increments in the joint's frame on the child.
-Vec6 Articulated::wrench(const Bushing& of) const {
+Vec6 Articulated::wrench(const Bushing& of, const Vec6& q, const Vec6& rate) const {
     Vec3 on_vector;
-    const Vec6 torque = torques(of, of.past, of.rate, on_vector);
-    return stack(so3_exp(of.past.tail<3>()).transpose() * torque.head<3>(), torque.tail<3>());
+    const Vec6 torque = torques(of, q, rate, on_vector);
+    return stack(so3_exp(q.tail<3>()).transpose() * torque.head<3>(), torque.tail<3>());
 }
 
 // The force is fixed in the world for a fixed deflection, the moment in the child: P' gets the geometric stiffness of the force, [m]/2 of

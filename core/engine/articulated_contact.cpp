@@ -8,19 +8,14 @@
 
 namespace supple {
 
-bool Articulated::begin(double h, int order) {
+bool Articulated::begin(const State& state, double h, int order) {
     contact_step_ = Step::of_order(order, h);
+    take(state);
     return order == 2 ? begin_in_world<true>() : begin_in_world<false>();
 }
 
 template <bool second>
 bool Articulated::begin_in_world() {
-    kept_.clear();
-    save(kept_);
-    keep();
-    started_ = present_;
-    fresh_ = true;
-    finished_ = false;
     in_step_ = true;
     decay_ = 0;
     bool solved = predict<second>(contact_step_);
@@ -43,32 +38,18 @@ bool Articulated::begin_in_world() {
         ++iterations;
     }
     if (solved) forward();
-    else abandon();
+    else in_step_ = false;
     return solved;
 }
 
-Pose Articulated::frame(int body) const {
-    const int node = body_node_[body];
-    return pose_in(in_step_ ? started_ : present_, node) * in_node_[body];
-}
-
 Vec6 Articulated::free_velocity(int body) const {
-    const Pose from = frame(body), to = body_pose(body);
+    const Pose from = past_pose(body_node_[body]) * in_node_[body], to = body_pose(body);
     const double h = contact_step_.h;
     return stack((to.p - from.p) / h, from.R * so3_log(from.R.transpose() * to.R) / h);
 }
 
-Vec6 Articulated::start_velocity(int body) const { return velocity_of(body, frame(body)); }
-
-Vec6 Articulated::velocity_of(int body, const Pose& at) const {
-    const int node = body_node_[body], l = node % width;
-    const Past& past = past_[node / width];
-    auto vector = [&](const Eight* from) { return Vec3(from[0][l], from[1][l], from[2][l]); };
-    const Vec3 spin = at.R * (in_node_[body].R.transpose() * vector(past.spin));
-    return stack(vector(past.centre_velocity) - spin.cross(at.R * system_->model().group_centre[body]), spin);
-}
-
-double Articulated::row_value(const Combination& of, const std::vector<Present>& at) const {
+template <class Block>
+double Articulated::row_value(const Combination& of, const std::vector<Block>& at) const {
     double value = 0;
     for (std::size_t i = 0; i < of.axes.size(); ++i) {
         const int node = axis_node_[of.axes[i]];
@@ -82,7 +63,7 @@ void Articulated::limits(std::vector<Limit>& out) const {
     for (std::size_t r = 0; r < system_->model().rows.size(); ++r) {
         const Row& row = system_->model().rows[r];
         if (row.equality) continue;
-        const double from = row_value(row.of, started_), rate = (row_value(row.of, present_) - from) / h;
+        const double from = row_value(row.of, past_->slots), rate = (row_value(row.of, present_) - from) / h;
         near_limits(r, from, rate, row.lower, row.upper, h, out);
     }
 }
@@ -109,12 +90,12 @@ void Articulated::respond(const std::vector<Touch>& touches, const std::vector<L
         const Limit& limit = limits[j - 3 * k];
         const Combination& of = system_->model().rows[limit.row].of;
         contact_rows_[j] = {-1, Vec6::Zero(), &of, limit.sign};
-        free[j] = limit.sign * (row_value(of, present_) - row_value(of, started_)) / h;
+        free[j] = limit.sign * (row_value(of, present_) - row_value(of, past_->slots)) / h;
     }
     for (int i = 0; i < k; ++i) {
         const Touch& touch = touches[i];
         const int node = body_node_[touch.frame];
-        const Vec3 point = pose_in(predicted_, node).act(pose_in(started_, node).inverse().act(touch.point)), at = point - origin_;
+        const Vec3 point = StateLayout::slot_pose(predicted_, node).act(past_pose(node).inverse().act(touch.point)), at = point - origin_;
         const Eight& twist = outward_[node];
         const Vec3 linear(twist[0], twist[1], twist[2]), angular(twist[3], twist[4], twist[5]);
         if (touch.moment) {
@@ -186,47 +167,39 @@ void Articulated::solve_eight(const ContactRow* rows, int count, bool outward) {
     substitute(*responses_, false, on_path_.data(), (outward ? on_any_path_ : on_no_path_).data());
 }
 
-bool Articulated::finish(const std::vector<Touch>& touches, const double* impulses) {
+bool Articulated::finish(State& state, const std::vector<Touch>& touches, const double* impulses) {
     const double h = contact_step_.h;
+    std::vector<NodeLoad> loads;
     for (std::size_t i = 0; i < touches.size(); ++i) {
         const Vec6 wrench = touches[i].mean_wrench(impulses + 3 * i, h);
         if (wrench.isZero(0)) continue;
         const int node = body_node_[touches[i].frame];
-        contact_loads_.push_back({node, touches[i].frame, pose_in(started_, node).inverse().act(touches[i].point), wrench.head<3>(), wrench.tail<3>(), true});
+        loads.push_back({node, touches[i].frame, past_pose(node).inverse().act(touches[i].point), wrench.head<3>(), wrench.tail<3>(), true});
     }
-    return contact_step_.c2 != 0 ? finish_in_world<true>() : finish_in_world<false>();
+    const bool changed = released_ || !loads.empty();
+    if (changed) {  // limits are active as before the step
+        const bool redundant = redundant_;  // of the factors
+        take(state);
+        redundant_ = redundant;
+    }
+    contact_loads_ = std::move(loads);
+    return contact_step_.c2 != 0 ? finish_in_world<true>(state, changed) : finish_in_world<false>(state, changed);
 }
 
 template <bool second>
-bool Articulated::finish_in_world() {
-    if (released_ || !contact_loads_.empty()) {
+bool Articulated::finish_in_world(State& state, bool changed) {
+    if (changed) {
         // Start from the predicted state, at which the factors are exact: bodies in contact move little, so that it is nearer to the
-    // solution than the step without contact.
-        multiplier_ = tie_kept_;
-        rho_ = rho_kept_;
-        for (Lock& lock : locks_) lock.active = lock.active_past;
-        for (Coupling& coupling : couplings_) coupling.active = coupling.active_past;
+        // solution than the step without contact.
         present_ = predicted_;
         for (std::size_t i = 0; i < balls_.size(); ++i) std::tie(balls_[i].rotation, balls_[i].t) = predicted_balls_[i];
         for (std::size_t i = 0; i < flexible_.size(); ++i) flexible_[i].eta = predicted_amplitudes_[i];
         lock_coordinates();
     }
-    if (!iterate<second>(contact_step_, released_)) {
-        abandon();
-        return false;
-    }
-    accept<second>(contact_step_);
-    fresh_ = true;
-    finished_ = true;
+    const bool solved = iterate<second>(contact_step_, released_);
     in_step_ = false;
-    return true;
-}
-
-void Articulated::abandon() {
-    contact_loads_.clear();
-    restore_kept_state();
-    restore(kept_.data());
-    in_step_ = finished_ = false;
+    if (solved) accept<second>(state, contact_step_);
+    return solved;
 }
 
 }  // namespace supple

@@ -10,6 +10,7 @@ Articulated::Articulated(const Articulated& passes, const System& system)
                       ? Articulated(system, Use::derivatives)
                       : passes) {
     system_ = &system;
+    past_ = nullptr;
     responses_.reset();
     for (Coupling& coupling : couplings_) coupling.idle = 0;  // any of them may resist in one of the recorded steps
     if (flexible_.empty()) lay_out_fronts();
@@ -19,17 +20,13 @@ bool Articulated::can_be_exact() const {
     return !*uncovered_ && flexible_.empty() && bushings_.empty() && std::all_of(unresisted_.begin(), unresisted_.end(), [](double flag) { return flag == 0; });
 }
 
-std::vector<int> Articulated::loop_joints() const {
-    std::vector<int> joints;
-    for (const Loop& loop : loops_) joints.push_back(loop.joint);
-    for (const Bushing& bushing : bushings_) joints.push_back(bushing.joint);
-    return joints;
-}
-
 void Articulated::place(const double* q) {
     for (std::size_t i = 0; i < nodes_.size(); ++i)
         if (nodes_[i].size == 1) present_[i / width].q[i % width] = q[nodes_[i].axis];
-    for (BallNode& node : balls_) node.set_joint_rotation(so3_exp(Vec3(q + node.axis)));
+    for (BallNode& node : balls_) {
+        node.set_joint_rotation(so3_exp(Vec3(q + node.axis)));
+        if (node.shift_axis >= 0) node.t = Vec3(q + node.shift_axis);
+    }
     for (FlexibleNode& each : flexible_) {
         const double* amplitudes = q + system_->model().joints[each.interfaces[0].joint].first;
         each.eta.assign(amplitudes, amplitudes + each.modes);
@@ -37,24 +34,44 @@ void Articulated::place(const double* q) {
     forward();
 }
 
-bool Articulated::factorise_exactly(const Step& step, const ExactBody* bodies, const signed char* active, const double* lambda,
+void Articulated::place_slots(const double* q, State& state) {
+    place(q);
+    for (int b = 0; b < blocks_; ++b) {
+        std::copy_n(present_[b].R, 9, state.slots[b].R);
+        std::copy_n(present_[b].position, 3, state.slots[b].position);
+    }
+}
+
+Mat3 Articulated::ball_axes(const Loop& loop) const {
+    Mat3 axes;  // the coordinates are components along the joint's own axes
+    for (int i = 0; i < 3; ++i) axes.col(i) = system_->model().twists[loop.axes[i]].tail<3>();
+    return axes;
+}
+
+bool Articulated::factorise_exactly(State& past, const Step& step, const ExactBody* bodies, const signed char* active, const double* lambda,
                                     const double* const q[3], const double* const p[3]) {
     const double c = step.c0 / step.h;
+    past_ = &past;
     soft_scale_ = system_->model().stiffness_scale + mean_mass_ * length_scale_ * length_scale_ * c * c;
     origin_ = pose(std::min<int>(grounded_, nodes_.size() - 1)).p;
     for (BallNode& node : balls_) {
         node.set_joint_rotation(so3_exp(Vec3(q[0] + node.axis)));
-        node.rotation_past = so3_exp(Vec3(q[1] + node.axis));
-        node.rotation_before = so3_exp(Vec3(q[2] + node.axis));
-        node.p = Vec3(p[1] + node.axis);
-        node.p_before = Vec3(p[2] + node.axis);
+        State::Ball& ball = past.balls[node.index];
+        ball.rotation = so3_exp(Vec3(q[1] + node.axis));
+        ball.rotation_before = so3_exp(Vec3(q[2] + node.axis));
+        ball.p = Vec3(p[1] + node.axis);
+        ball.p_before = Vec3(p[2] + node.axis);
     }
-    for (Bushing& each : bushings_) {
-        each.past = Vec6(q[1] + each.axis);
-        each.before = Vec6(q[2] + each.axis);
+    for (std::size_t k = 0; k < bushings_.size(); ++k) {
+        past.bushings[k].q = Vec6(q[1] + bushings_[k].axis);
+        past.bushings[k].q_before = Vec6(q[2] + bushings_[k].axis);
     }
-    freeze_directions();
-    for (Loop& loop : loops_) read_multipliers(loop, Vec6(lambda + 6 * (&loop - loops_.data())));
+    freeze_directions(present_);
+    for (std::size_t k = 0; k < loops_.size(); ++k) {
+        const Joint& joint = system_->model().joints[loops_[k].joint];
+        const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;
+        multipliers_of(loops_[k], pose(loops_[k].slot[0]), frame, Vec6(lambda + 6 * k), length_scale_, &multiplier_[loops_[k].first]);
+    }
     for (Coupling& coupling : couplings_)
         if (coupling.system_row >= 0) coupling.active = active[coupling.system_row];
     bool locked_twice = false;  // two active rows lock the same coordinate

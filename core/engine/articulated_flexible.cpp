@@ -70,8 +70,9 @@ void Articulated::lay_out_flexible() {
         each.part.assign(width * chunks * each.wide, none);
         each.curvature.assign(r * r, 0.0);
         for (Attachment& interface : each.interfaces) interface.screw.assign(6 * chunks, none);
-        for (auto* all : {&each.eta, &each.step, &each.rate, &each.rate_before}) all->assign(r, 0.0);
-        each.now = each.past = each.before = each.body.zero_state();
+        each.eta.assign(r, 0.0);
+        each.step.assign(r, 0.0);
+        each.now = each.body.zero_state();
     }
 }
 
@@ -82,7 +83,7 @@ template <bool tangent>
 void Articulated::evaluate_flexible(const Step& step) {
     for (FlexibleNode& each : flexible_) {
         const Pose H = pose(each.node);
-        each.body.evaluate(H, each.eta.data(), gravity_, &step, &each.past, &each.before, each.now, tangent);
+        each.body.evaluate(H, each.eta.data(), gravity_, &step, &past_->flexible[each.index].now, &past_->flexible[each.index].before, each.now, tangent);
         const int r = each.modes, row = width * each.chunks;
         std::copy_n(each.body.forces(), r, numbers(each.right));
         if (!tangent) continue;
@@ -288,56 +289,15 @@ void Articulated::add_interface_twist(int i, Eight& eta) const {
 
 // --- state ------------------------------------------------------------------------------------------------------------
 
-void Articulated::accept_flexible(const Step& step) {
+void Articulated::accept_flexible(State& state, const Step& step) {
     for (FlexibleNode& each : flexible_) {
-        each.body.evaluate(pose(each.node), each.eta.data(), gravity_, &step, &each.past, &each.before, each.now, false);
-        each.wrench = -each.body.wrench();
-        each.rate_before.swap(each.rate);
-        for (int p = 0; p < each.modes; ++p) each.rate[p] = step.rate(each.eta[p], each.past.eta[p], each.before.eta[p]);
-        std::swap(each.before, each.past);
-        std::swap(each.past, each.now);
-    }
-}
-
-void Articulated::read_flexible(const System& s, const History& history) {
-    for (FlexibleNode& each : flexible_) {
-        const int axis = each.body.axis, r = each.modes;
-        each.past = history.flexible[each.index];
-        each.before = history.flexible_before[each.index];
-        each.eta = each.past.eta;
-        std::copy_n(&s.rate[axis], r, each.rate.begin());
-        std::copy_n(&history.rate_before[axis], r, each.rate_before.begin());
-    }
-}
-
-void Articulated::write_flexible(System& s, History& history) const {
-    for (const FlexibleNode& each : flexible_) {
-        history.flexible[each.index] = s.flexible_state[each.index] = each.past;
-        history.flexible_before[each.index] = each.before;
-        for (const Attachment& interface : each.interfaces) {
-            const int axis = s.model().joints[interface.joint].first, r = each.modes;
-            std::copy_n(each.before.eta.begin(), r, &history.q_before[axis]);
-            std::copy_n(each.rate_before.begin(), r, &history.rate_before[axis]);
-            std::fill_n(&history.p[axis], r, 0.0);
-            std::fill_n(&history.p_before[axis], r, 0.0);
-        }
-    }
-}
-
-// In the system, a copy of an amplitude carries the wrench of its own interface.
-void Articulated::put_copies(System& s) const {
-    for (int r : copy_rows_) {
-        const Combination& of = s.model().rows[r].of;
-        const int copy = of.axes[of.axes[0] == amplitude_axis_[of.axes[0]] ? 1 : 0];
-        for (const FlexibleNode& each : flexible_)
-            for (const Attachment& interface : each.interfaces) {
-                const Joint& joint = s.model().joints[interface.joint];
-                const int p = copy - joint.first;
-                if (p < 0 || p >= joint.count) continue;
-                const Vec6& lambda = s.state.lambda[interface.joint];
-                const double force = interface.frame.linear(p).dot(lambda.head<3>()) + interface.frame.angular(p).dot(lambda.tail<3>());
-                s.state.mu[r] = force / of.coefficients[copy == of.axes[0] ? 0 : 1];
-            }
+        State::Flexible& past = state.flexible[each.index];
+        each.body.evaluate(pose(each.node), each.eta.data(), gravity_, &step, &past.now, &past.before, each.now, false);
+        past.wrench = -each.body.wrench();
+        past.rate_before.swap(past.rate);
+        for (int p = 0; p < each.modes; ++p) past.rate[p] = step.rate(each.eta[p], past.now.eta[p], past.before.eta[p]);
+        std::swap(past.before, past.now);
+        std::swap(past.now, each.now);
     }
 }
 

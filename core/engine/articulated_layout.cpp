@@ -29,10 +29,10 @@ void Articulated::lay_out_nodes() {
         node.sign = nodes_[i].sign;
         node.shift_axis = nodes_[i].shift_axis;
         for (int a = node.shift_axis; a >= 0 && a < node.shift_axis + 3; ++a) node.sprung = node.sprung || acted_on_[a];
-        for (Vec3* v : {&node.t, &node.t_past, &node.t_before, &node.t_rate, &node.t_rate_before, &node.shift}) v->setZero();
-        for (Vec3* v : {&node.rate, &node.rate_before, &node.p, &node.p_before}) v->setZero();
-        for (Mat3* R : {&node.rotation, &node.rotation_past, &node.rotation_before}) R->setIdentity();
-        ball_of_[i] = static_cast<int>(balls_.size());
+        node.t.setZero();
+        node.shift.setZero();
+        node.rotation.setIdentity();
+        node.index = ball_of_[i] = static_cast<int>(balls_.size());
         balls_.push_back(node);
     }
 
@@ -54,8 +54,6 @@ void Articulated::lay_out_nodes() {
 
     blocks_ = (n + width - 1) / width;
     fixed_.assign(blocks_, Fixed{});
-    body_in_node_.resize(blocks_);
-    past_.assign(blocks_, Past{});
     present_.assign(blocks_, Present{});
     eliminated_.assign(n, Eliminated{});
     summed_.assign(n, Summed{});
@@ -72,9 +70,7 @@ void Articulated::lay_out_nodes() {
         for (int c = 0; c < 3; ++c) {
             for (int r = 0; r < 3; ++r) fixed.frame[3 * c + r][l] = node.frame.R(r, c);
             fixed.frame[9 + c][l] = node.frame.p[c];
-            for (int r = 0; r < 3; ++r) body_in_node_[i / width][3 * c + r][l] = node.body_in_node.R(r, c);
-            body_in_node_[i / width][9 + c][l] = node.body_in_node.p[c];
-            present_[i / width].R[4 * c][l] = past_[i / width].R[4 * c][l] = 1;
+            present_[i / width].R[4 * c][l] = 1;
         }
         fixed.turns[l] = node.turns;
         fixed.slides[l] = node.slides;
@@ -106,6 +102,30 @@ void Articulated::lay_out_nodes() {
     }
 }
 
+// Slots of the nodes; behind them come those of the coordinates of loop joints without nodes, if these are needed.
+void Articulated::lay_out_state() {
+    const Model& model = system_->model();
+    StateLayout& to = layout_;
+    to.size = static_cast<int>(nodes_.size());
+    to.body = body_node_;
+    to.in_slot = in_node_;
+    to.axis.assign(model.axes(), -1);
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+        if (nodes_[i].size == 1) to.axis[nodes_[i].axis] = static_cast<int>(i);
+    for (const BallNode& node : balls_) to.balls.push_back({node.axis, node.shift_axis});
+    to.flexible.resize(flexible_.size());
+    for (const FlexibleNode& each : flexible_)
+        for (const Attachment& interface : each.interfaces) to.flexible[each.index].copies.push_back(model.joints[interface.joint].first);
+    to.loops.assign(loops_.begin(), loops_.end());
+    for (const Loop& loop : loops_) to.loop_rows += loop.rows;
+    for (const Bushing& bushing : bushings_) to.bushings.push_back({bushing.joint, bushing.axis});
+    to.copy_rows = copy_rows_;
+    to.amplitude_axis = amplitude_axis_;
+    to.couplings = static_cast<int>(couplings_.size());
+    for (int j : to.loop_joints()) to.own_tree = to.own_tree || model.joints[j].outer >= 0;
+    to.finish(model);
+}
+
 void Articulated::lay_out_fronts() {
     const int n = static_cast<int>(nodes_.size());
     std::vector<int> depth(n, 0);
@@ -127,8 +147,8 @@ void Articulated::lay_out_fronts() {
         }
     };
     for (const Loop& loop : loops_) {
-        const int top = beyond_amplitudes(meet(loop.end[0].node, loop.end[1].node));
-        for (const End& end : loop.end) carry(end.node, top, loop.first, loop.rows);
+        const int top = beyond_amplitudes(meet(loop.slot[0], loop.slot[1]));
+        for (int slot : loop.slot) carry(slot, top, loop.first, loop.rows);
         for (int r = 0; r < loop.rows; ++r) own[top].push_back(loop.first + r);
     }
     for (const Coupling& coupling : couplings_) {
@@ -359,9 +379,8 @@ void Articulated::refresh(const System& s) {
         if (loop.rows == 5) loop.applied = s.applied[loop.axes[0]];
         if (loop.applied == 0) continue;
         for (int side = 0; side < 2; ++side) {
-            const End& end = loop.end[side];
-            const Vec3 torque = (side == 0 ? 1.0 : -1.0) * loop.applied * end.direction[0];
-            loads_.push_back({end.node, end.body, end.point, Vec3::Zero(), torque, false});
+            const Vec3 torque = (side == 0 ? 1.0 : -1.0) * loop.applied * loop.z[side];
+            loads_.push_back({loop.slot[side], loop.body[side], loop.point[side], Vec3::Zero(), torque, false});
         }
     }
     std::stable_partition(loads_.begin(), loads_.end(), [](const NodeLoad& load) { return load.world; });

@@ -38,6 +38,7 @@ Articulated::Articulated(const System& system, Use use) : system_(&system), use_
     if (!*uncovered_ && use != Use::poses) add_ties(system.model());
     if (!*uncovered_) lay_out_nodes();
     if (!*uncovered_) lay_out_fronts();
+    if (!*uncovered_) lay_out_state();
     if (!*uncovered_ && tie_nanoseconds * tie_operations() > sparse_nanoseconds * system.fronts().operations() + body_nanoseconds * system.bodies())
         uncovered_ = "so many loops around one body that the sparse solver is faster";
     if (*uncovered_) return;
@@ -184,10 +185,8 @@ void Articulated::add_nodes(const Model& model) {
     body_node_.assign(nb, -1);
     joint_node_.assign(nj, -1);
     in_node_.resize(nb);
-    inner_.resize(nb);
-    held_by_ = holder;
-    for (int b = 0; b < nb; ++b)
-        if (model.is_carried(b)) carried_bodies_.push_back(b);
+    layout_.inner.resize(nb);
+    layout_.held_by = holder;
     nodes_.push_back({});  // the world
     std::vector<Branch> todo, fixed;  // fixed: to the world; these come first
     std::vector<char> still(nb + 1, 0);
@@ -223,8 +222,8 @@ void Articulated::add_nodes(const Model& model) {
         const bool along = branch.outer < 0 || joint.child == branch.outer;
         const int inner = along ? joint.parent : joint.child;
         if (branch.outer >= 0) {
-            inner_[branch.outer] = inner;
-            outward_bodies_.push_back(branch.outer);
+            layout_.inner[branch.outer] = inner;
+            layout_.outward.push_back(branch.outer);
         }
         if (model.connects_group(branch.joint)) {  // the bodies of a group share a node
             const int b = branch.outer, node = joint_node_[branch.joint] = body_node_[b] = body_node_[inner];
@@ -291,22 +290,20 @@ void Articulated::add_ties(const Model& model) {
         if (loop.rows < 6)
             for (int a = joint.first; a < joint.first + joint.count; ++a) loop.axes.push_back(a);
         for (int side = 0; side < 2; ++side) {
-            End& end = loop.end[side];
+            const int body = loop.body[side] = side ? joint.parent : joint.child;
             Pose in_node;
             if (side == 1 && joint_node_[j] >= 0) {
-                end.node = joint_node_[j];
-                in_node = nodes_[end.node].body_in_node;
+                loop.slot[side] = joint_node_[j];
+                in_node = nodes_[loop.slot[side]].body_in_node;
             } else {
-                const int body = side ? joint.parent : joint.child;
-                end.node = body < 0 ? 0 : body_node_[body];
+                loop.slot[side] = body < 0 ? 0 : body_node_[body];
                 in_node = (body < 0 ? Pose{} : in_node_[body]) * (side ? joint.pose_parent : joint.pose_child);
             }
-            end.body = side ? joint.parent : joint.child;
             in_node = in_node * in_joint;
-            end.point = in_node.p;
-            end.direction[0] = in_node.R.col(2);
-            end.direction[1] = in_node.R.col(0);
-            ends_[end.node].push_back({static_cast<int>(loops_.size()), side});
+            loop.point[side] = in_node.p;
+            loop.z[side] = in_node.R.col(2);
+            loop.x[side] = in_node.R.col(0);
+            ends_[loop.slot[side]].push_back({static_cast<int>(loops_.size()), side});
         }
         loops_.push_back(loop);
     }
@@ -319,9 +316,9 @@ void Articulated::add_ties(const Model& model) {
             for (int r = 0; r < loop.rows; ++r) abreast.has[r][l] = 1;
             for (int side = 0; side < 2; ++side)
                 for (int c = 0; c < 3; ++c) {
-                    abreast.point[side][c][l] = loop.end[side].point[c];
-                    abreast.z[side][c][l] = loop.end[side].direction[0][c];
-                    abreast.x[side][c][l] = loop.end[side].direction[1][c];
+                    abreast.point[side][c][l] = loop.point[side][c];
+                    abreast.z[side][c][l] = loop.z[side][c];
+                    abreast.x[side][c][l] = loop.x[side][c];
                 }
         }
         loops_abreast_.push_back(abreast);

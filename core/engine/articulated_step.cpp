@@ -20,10 +20,10 @@ template <bool second>
 Articulated::Motion Articulated::motion(int b, const Step& step) const {
     const Fixed& fixed = fixed_[b];
     const Present& now = present_[b];
-    const Past& past = past_[b];
+    const Past& past = past_->slots[b];
     Motion m;
     m.R = {three(now.R), three(now.R + 3), three(now.R + 6)};
-    m.centre = m.R * three(fixed.centre) + three(now.p);
+    m.centre = m.R * three(fixed.centre) + three(now.position);
     m.x = turn_between({three(past.R), three(past.R + 3), three(past.R + 6)}, m.R);
     m.set_rates<second>(step, fixed.inertia, three(past.centre), three(past.centre_before), three(past.turn));
     return m;
@@ -36,7 +36,7 @@ template <bool second>
 Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
     const Fixed& fixed = fixed_[b];
     const Present& now = present_[b];
-    const Past& past = past_[b];
+    const Past& past = past_->slots[b];
     const double c = step.c0 / step.h;
     Eight rate = c * now.q + (step.c1 / step.h) * past.q;
     if (second) rate += (step.c2 / step.h) * past.q_before;
@@ -76,59 +76,50 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
 template Eight Articulated::torque<true>(int, const Step&, Eight&) const;
 template Eight Articulated::torque<false>(int, const Step&, Eight&) const;
 
-void Articulated::keep() {
-    bool idle = false;
-    for (Coupling& c : couplings_) {
-        c.idle_past = c.idle;
-        if (c.idle >= 0) c.idle = c.resists() ? 0 : c.idle + 1;
-        idle = idle || c.idle > most_idle;
-    }
-    if (idle) lay_out_couplings(most_idle);
-    tie_kept_ = multiplier_;
-    rho_kept_ = rho_;
-    redundant_past_ = redundant_;
-    for (Lock& lock : locks_) lock.active_past = lock.active;
-    for (Coupling& coupling : couplings_) coupling.active_past = coupling.active;
-    for (Loop& loop : loops_) std::copy_n(loop.along, 3, loop.along_past);
+void Articulated::take(const State& state) {
+    past_ = &state;
     limit_changed_ = false;
     contact_loads_.clear();
+    redundant_ = state.redundant;
+    std::copy(state.loop_multipliers.begin(), state.loop_multipliers.end(), multiplier_.begin());
+    for (Lock& lock : locks_) lock.active = lock.equality ? 1 : (lock.coefficient < 0 ? -1 : 1) * state.active[lock.system_row];
+    bool changed = false;
+    for (std::size_t i = 0; i < couplings_.size(); ++i) {
+        Coupling& c = couplings_[i];
+        const bool had = c.idle >= 0;
+        c.idle = state.idle[i];
+        c.past = c.before = 0;
+        for (std::size_t k = 0; k < c.nodes.size(); ++k) {
+            const Past& past = state.slots[c.nodes[k] / width];
+            c.past += c.coefficients[k] * past.q[c.nodes[k] % width];
+            c.before += c.coefficients[k] * past.q_before[c.nodes[k] % width];
+        }
+        if (c.system_row >= 0) {
+            multiplier_[c.row] = state.mu[c.system_row];
+            c.active = c.equality ? 1 : c.stop ? 0 : state.active[c.system_row];
+        }
+        if (c.resists()) c.idle = 0;
+        else if (c.idle >= 0 && ++c.idle > most_idle && flexible_.empty()) c.idle = -1;
+        changed = changed || had != (c.idle >= 0);
+    }
+    if (changed) lay_out_fronts();
 }
 
-bool Articulated::step(double h, int order) {
-    keep();
+bool Articulated::step(State& state, double h, int order) {
+    take(state);
     order_used_ = order;
     if (order == 2) {
-        if (solve<true>(Step::of_order(2, h))) return true;
-        restore_kept_state();
+        if (solve<true>(Step::of_order(2, h))) {
+            accept<true>(state, Step::of_order(2, h));
+            return true;
+        }
         if (!limit_changed_) return false;
+        take(state);
         order_used_ = 1;  // a second-order difference across an impact would add energy
     }
-    if (solve<false>(Step::of_order(1, h))) return true;
-    restore_kept_state();
-    return false;
-}
-
-void Articulated::restore_kept_state() {
-    multiplier_ = tie_kept_;
-    rho_ = rho_kept_;
-    redundant_ = redundant_past_;
-    for (int b = 0; b < blocks_; ++b) present_[b].q = past_[b].q;
-    for (BallNode& node : balls_) {
-        node.set_joint_rotation(node.rotation_past);
-        node.t = node.t_past;
-    }
-    for (FlexibleNode& each : flexible_) each.eta = each.past.eta;
-    for (Lock& lock : locks_) lock.active = lock.active_past;
-    bool laid_out = true;
-    for (Coupling& c : couplings_) {
-        c.active = c.active_past;
-        c.value = c.past;
-        laid_out = laid_out && (c.idle < 0) == (c.idle_past < 0);
-        c.idle = c.idle_past;
-    }
-    if (!laid_out) lay_out_fronts();  // the same columns give the same rounding errors
-    for (Loop& loop : loops_) std::copy_n(loop.along_past, 3, loop.along);
-    forward();
+    if (!solve<false>(Step::of_order(1, h))) return false;
+    accept<false>(state, Step::of_order(1, h));
+    return true;
 }
 
 // Prescribes the coordinates of motors and active limits.
@@ -192,7 +183,7 @@ bool Articulated::update_ends_of_range(const Step& step, bool first, bool one) {
         if (by.on) ends_of_range_[i] = next;
     };
     for (const auto& [node, i] : actuators_) {
-        const Past& past = past_[node / width];
+        const Past& past = past_->slots[node / width];
         update(i, coordinate(node), past.q[node % width], past.q_before[node % width]);
     }
     for (const Coupling& c : couplings_) {
@@ -207,7 +198,7 @@ bool Articulated::turned_too_far() const {
     Eight most = every(0.0), least = every(3.0);
     for (int b = grounded_ / width; b < blocks_; ++b) {
         const Present& now = present_[b];
-        const Past& past = past_[b];
+        const Past& past = past_->slots[b];
         most = larger(most, absolute(now.q - past.q) * fixed_[b].turns);
         const Eight cosine = trace({three(past.R), three(past.R + 3), three(past.R + 6)}, {three(now.R), three(now.R + 3), three(now.R + 6)});
         least = -larger(-least, -cosine);
@@ -217,9 +208,7 @@ bool Articulated::turned_too_far() const {
 
 template <bool second>
 bool Articulated::solve(const Step& step) {
-    if (!predict<second>(step) || !iterate<second>(step, true)) return false;
-    accept<second>(step);
-    return true;
+    return predict<second>(step) && iterate<second>(step, true);
 }
 
 // Predictor: extrapolates the rates and their change. False: a motor's set-point is beyond a limit of its coordinate.
@@ -227,24 +216,27 @@ template <bool second>
 bool Articulated::predict(const Step& step) {
     const double c = step.c0 / step.h;
     soft_scale_ = system_->model().stiffness_scale + mean_mass_ * length_scale_ * length_scale_ * c * c;
-    origin_ = pose(std::min<int>(grounded_, nodes_.size() - 1)).p;
+    origin_ = past_pose(std::min<int>(grounded_, nodes_.size() - 1)).p;
     for (const Lock& lock : locks_) {
         const Lock& first = locks_[lock_of_[lock.node]];
         if (&first != &lock && (first.upper > lock.upper + limit_rounding || first.upper < lock.lower - limit_rounding)) return false;
     }
-    freeze_directions();
-    const double trend = fresh_ || step.h != h_past_ ? 0.0 : second ? 0.5 : 1.0;
+    freeze_directions(past_->slots);
+    const double trend = in_step_ || past_->fresh || step.h != past_->h ? 0.0 : second ? 0.5 : 1.0;
     for (int b = grounded_ / width; b < blocks_; ++b) {
-        const Past& past = past_[b];
+        const Past& past = past_->slots[b];
         present_[b].q = past.q + step.h * (past.rate + trend * (past.rate - past.rate_before));
     }
     for (BallNode& node : balls_) {
-        node.t = node.t_past + step.h * (node.t_rate + trend * (node.t_rate - node.t_rate_before));
-        node.set_joint_rotation(node.rotation_past * so3_exp_short(step.h * (node.rate + trend * (node.rate - node.rate_before))));
+        const State::Ball& past = past_->balls[node.index];
+        node.t = past.shift + step.h * (past.shift_rate + trend * (past.shift_rate - past.shift_rate_before));
+        node.set_joint_rotation(past.rotation * so3_exp_short(step.h * (past.rate + trend * (past.rate - past.rate_before))));
     }
-    for (FlexibleNode& each : flexible_)
+    for (FlexibleNode& each : flexible_) {
+        const State::Flexible& past = past_->flexible[each.index];
         for (int p = 0; p < each.modes; ++p)
-            each.eta[p] = each.past.eta[p] + step.h * (each.rate[p] + trend * (each.rate[p] - each.rate_before[p]));
+            each.eta[p] = past.now.eta[p] + step.h * (past.rate[p] + trend * (past.rate[p] - past.rate_before[p]));
+    }
     lock_coordinates();
     return true;
 }
@@ -308,8 +300,7 @@ bool Articulated::iterate(const Step& step, bool refactor) {
             if (!(gap_ <= convergence::closed)) continue;
         }
         if (turned_too_far()) return false;
-        limit_changed_ = std::any_of(locks_.begin(), locks_.end(), [](const Lock& l) { return l.active != l.active_past; }) ||
-                         std::any_of(couplings_.begin(), couplings_.end(), [](const Coupling& x) { return x.active != x.active_past; });
+        limit_changed_ = limits_differ(*past_);
         return !(limit_changed_ && second);
     }
     return false;
@@ -319,30 +310,40 @@ template bool Articulated::predict<true>(const Step&);
 template bool Articulated::iterate<false>(const Step&, bool);
 template bool Articulated::iterate<true>(const Step&, bool);
 
-double Articulated::free_angle(const Loop& loop) const {
-    const Pose a = pose(loop.end[1].node), b = pose(loop.end[0].node);
-    const Vec3 xa = a.R * loop.end[1].direction[1], xb = b.R * loop.end[0].direction[1], z = a.R * loop.end[1].direction[0];
-    const double measured = std::atan2(z.dot(xa.cross(xb)), xa.dot(xb));
-    return loop.angle + std::remainder(measured - loop.angle, 2 * M_PI);
+bool Articulated::limits_differ(const State& state) const {
+    return std::any_of(locks_.begin(), locks_.end(), [&](const Lock& l) {
+               return !l.equality && l.active != (l.coefficient < 0 ? -1 : 1) * state.active[l.system_row];
+           }) || std::any_of(couplings_.begin(), couplings_.end(), [&](const Coupling& c) {
+               return c.system_row >= 0 && !c.equality && !c.stop && c.active != state.active[c.system_row];
+           });
 }
 
+double Articulated::free_angle(const Loop& loop, double last) const {
+    const Pose a = pose(loop.slot[1]), b = pose(loop.slot[0]);
+    const Vec3 xa = a.R * loop.x[1], xb = b.R * loop.x[0], z = a.R * loop.z[1];
+    const double measured = std::atan2(z.dot(xa.cross(xb)), xa.dot(xb));
+    return last + std::remainder(measured - last, 2 * M_PI);
+}
+
+// Writes the end of the step, which has converged.
 template <bool second>
-void Articulated::accept(const Step& step) {
+void Articulated::accept(State& state, const Step& step) {
     const double kappa = step.c0 / step.h;
     for (int b = grounded_ / width; b < blocks_; ++b) {
         const Motion m = motion<second>(b, step);
         const Fixed& fixed = fixed_[b];
         const Present& now = present_[b];
-        Past& past = past_[b];
-        const Six resultant = applied_less_inertia<second>(b, step, m);
+        Past& past = state.slots[b];
+        const Six inertial = momentum_rate<second>(b, step, m);
         auto keep = [](Eight* to, const Three& v) {
             to[0] = v.x;
             to[1] = v.y;
             to[2] = v.z;
         };
-        keep(past.wrench, resultant.linear);
-        keep(past.wrench + 3, resultant.angular);
+        keep(past.inertial, inertial.linear);
+        keep(past.inertial + 3, inertial.angular);
         std::copy_n(now.R, 9, past.R);
+        std::copy_n(now.position, 3, past.position);
         keep(past.turn, m.x);
         keep(past.spin, m.spin);
         keep(past.centre_velocity, m.centre_velocity);
@@ -360,46 +361,65 @@ void Articulated::accept(const Step& step) {
         past.rate_before = past.rate;
         past.rate = rate;
     }
-    for (BallNode& node : balls_) {
+    for (const BallNode& node : balls_) {
+        State::Ball& past = state.balls[node.index];
         const Mat3 rotation = node.joint_rotation();
         const Vec3 rate = ball_rate(node, step, rotation);
-        node.rotation_before = node.rotation_past;
-        node.rotation_past = rotation;
-        node.p_before = node.p;
-        for (int i = 0; i < 3; ++i) node.p[i] = system_->model().armature[node.axis + i] * rate[i];
-        node.rate_before = node.rate;
-        node.rate = rate;
+        past.rotation_before = past.rotation;
+        past.rotation = rotation;
+        past.p_before = past.p;
+        for (int i = 0; i < 3; ++i) past.p[i] = system_->model().armature[node.axis + i] * rate[i];
+        past.rate_before = past.rate;
+        past.rate = rate;
         if (node.shift_axis < 0) continue;
-        const Vec3 t_rate = (step.c0 * node.t + step.c1 * node.t_past + step.c2 * node.t_before) / step.h;
-        node.t_before = node.t_past;
-        node.t_past = node.t;
-        node.t_rate_before = node.t_rate;
-        node.t_rate = t_rate;
+        const Vec3 shift_rate = (step.c0 * node.t + step.c1 * past.shift + step.c2 * past.shift_before) / step.h;
+        past.shift_before = past.shift;
+        past.shift = node.t;
+        past.shift_rate_before = past.shift_rate;
+        past.shift_rate = shift_rate;
     }
-    accept_flexible(step);
-    for (Loop& loop : loops_) {
+    accept_flexible(state, step);
+    for (std::size_t k = 0; k < loops_.size(); ++k) {
+        const Loop& loop = loops_[k];
+        State::Loop& past = state.loops[k];
+        std::copy_n(loop.along, 3, past.along);
         if (loop.rows != 5) continue;
-        const double angle = free_angle(loop);
-        loop.rate_before = loop.rate;
-        loop.rate = (step.c0 * angle + step.c1 * loop.angle + step.c2 * loop.angle_before) / step.h;
-        loop.angle_before = loop.angle;
-        loop.angle = angle;
+        const double angle = free_angle(loop, past.angle);
+        past.rate_before = past.rate;
+        past.rate = step.rate(angle, past.angle, past.angle_before);
+        past.angle_before = past.angle;
+        past.angle = angle;
+        past.applied = loop.applied;
     }
-    for (Bushing& each : bushings_) {
+    std::copy_n(multiplier_.begin(), state.loop_multipliers.size(), state.loop_multipliers.begin());
+    for (const Bushing& each : bushings_) {
         const Vec6 q = coordinates(each), rate = rates(each, q, step);
-        each.before = each.past;
-        each.past = q;
-        each.rate_before = each.rate;
-        each.rate = rate;
+        State::Bushing& past = state.bushings[&each - bushings_.data()];
+        past.q_before = past.q;
+        past.q = q;
+        past.rate_before = past.rate;
+        past.rate = rate;
+        past.wrench = wrench(each, q, rate);
     }
-    for (Coupling& c : couplings_) {
-        c.before = c.past;
-        c.past = c.value;
+    for (int row : copy_rows_) state.active[row] = 1;  // nothing depends on their multipliers
+    for (std::size_t i = 0; i < couplings_.size(); ++i) {
+        const Coupling& c = couplings_[i];
+        state.idle[i] = c.idle;
+        if (c.spring >= 0) continue;
+        state.mu[c.system_row] = c.active || c.stop ? multiplier_[c.row] : 0;
+        state.active[c.system_row] = static_cast<signed char>(c.active);
     }
-    fresh_ = false;
-    h_past_ = step.h;
+    for (const Lock& lock : locks_) {
+        const bool first = &locks_[lock_of_[lock.node]] == &lock;
+        state.mu[lock.system_row] = first && lock.active ? -rho_[lock.node] / lock.coefficient : 0;
+        state.active[lock.system_row] = static_cast<signed char>(!first ? 0 : lock.coefficient < 0 && !lock.equality ? -lock.active : lock.active);
+    }
+    state.redundant = redundant_;
+    state.fresh = limit_changed_;  // a second-order difference across an impact would add energy
+    state.h = step.h;
+    state.time += step.h;
 }
-template void Articulated::accept<false>(const Step&);
-template void Articulated::accept<true>(const Step&);
+template void Articulated::accept<false>(State&, const Step&);
+template void Articulated::accept<true>(State&, const Step&);
 
 }  // namespace supple

@@ -11,15 +11,18 @@ namespace supple {
 
 // World directions in which the axes of a loop are compared. They are constant during a step, so that the force of a row is a
 // vector fixed in the world, and its derivative involves one end only.
-void Articulated::freeze_directions() {
+template <class Block>
+void Articulated::freeze_directions(const std::vector<Block>& blocks) {
     for (Loop& loop : loops_) {
         if (loop.rows == 3) continue;
-        const Pose H = pose(loop.end[0].node);
-        const Vec3 z = H.R * loop.end[0].direction[0], x = H.R * loop.end[0].direction[1];
+        const Pose H = StateLayout::slot_pose(blocks, loop.slot[0]);
+        const Vec3 z = H.R * loop.z[0], x = H.R * loop.x[0];
         loop.along[0] = x;
         loop.along[1] = loop.along[2] = z.cross(x);
     }
 }
+template void Articulated::freeze_directions(const std::vector<Past>&);
+template void Articulated::freeze_directions(const std::vector<Present>&);
 
 // Gaps of eight loops and the rows of their ends:
 //   points p_child - p_parent (world axes, over the length scale), directions t.(z_child - z_parent).
@@ -50,7 +53,7 @@ void Articulated::evaluate_loops(EightLoops& of, double soft) {
     for (int side = 0; side < 2; ++side) {
         const double* from[width];
         for (int l = 0; l < lanes; ++l) {
-            const int node = loop_in(l).end[side].node;
+            const int node = loop_in(l).slot[side];
             from[l] = reinterpret_cast<const double*>(present_[node / width].R) + node % width;
         }
         auto number = [&](int c) { return together([&](int l) { return from[l][width * c]; }); };

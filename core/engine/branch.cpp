@@ -62,7 +62,7 @@ BranchStep continue_branch(System& system, const BranchLimits& limits) {
             if (result.rate > 1) return end(false, result.rate);
         }
         before = touched;
-        const State base = system.state;
+        const Configuration base = system.state;
         system.retract(base, x.data(), 1.0);
         // the gap is that of the state before this step
         if (size < limits.tolerance && system.gap_size() < std::max(limits.closed, limits.tolerance)) {
@@ -81,7 +81,7 @@ Search find_equilibrium(System& system, const BranchLimits& limits, bool minimis
         return system.motion_size(to.data());
     };
     for (int k = 0; k < limits.iterations; ++k) {
-        const State base = system.state;
+        const Configuration base = system.state;
         system.evaluate(true);
         const std::vector<int> touched = system.active();
         system.factorise();
@@ -118,7 +118,7 @@ bool find_close(System& system) {
         system.solve(system.residual().data(), x.data(), false, true);
         const double size = system.motion_size(x.data());
         if (!(size < 1) || system.fronts().negative()) return false;
-        const State base = system.state;
+        const Configuration base = system.state;
         system.retract(base, x.data(), 1.0);
         if (size < 1e-9) {
             system.evaluate(false);

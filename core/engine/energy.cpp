@@ -1,4 +1,4 @@
-// Energies and the total momentum.
+// Energies of springs and weight.
 #include "engine/system.hpp"
 
 namespace supple {
@@ -27,7 +27,7 @@ struct LinearSpring {
 
 }  // namespace
 
-double System::strain_energy() const {
+double System::strain_energy(const std::vector<double>& q) const {
     double sum = 0, t, s, e;
     std::vector<LinearSpring> of_axes, of_combinations;
     for (int axis = 0; axis < axes(); ++axis) of_axes.push_back({model_->stiffness[axis], rest[axis]});
@@ -35,12 +35,12 @@ double System::strain_energy() const {
     for (std::size_t i = 0; i < model_->actuators.size(); ++i) {
         const Actuator& each = model_->actuators[i];
         if (each.share[0] == 0) continue;  // no spring
-        sum += each.axis >= 0 ? of_axes[each.axis].exchange(each, actuation[i], state.q[each.axis])
-                              : of_combinations[each.spring].exchange(each, actuation[i], model_->springs[each.spring].of.value(state.q));
+        sum += each.axis >= 0 ? of_axes[each.axis].exchange(each, actuation[i], q[each.axis])
+                              : of_combinations[each.spring].exchange(each, actuation[i], model_->springs[each.spring].of.value(q));
     }
     for (int axis = 0; axis < axes(); ++axis) {
-        const double deflection = state.q[axis] - rest[axis];
-        sum += of_axes[axis].energy(state.q[axis]);
+        const double deflection = q[axis] - rest[axis];
+        sum += of_axes[axis].energy(q[axis]);
         if (model_->curve[axis] >= 0) {
             double zero;
             model_->curves[model_->curve[axis]].evaluate(deflection, t, s, e);
@@ -50,8 +50,8 @@ double System::strain_energy() const {
     }
     for (std::size_t k = 0; k < model_->springs.size(); ++k) {
         const Spring& spring = model_->springs[k];
-        const double deflection = spring.of.value(state.q) - spring_rest[k];
-        sum += of_combinations[k].energy(spring.of.value(state.q));
+        const double deflection = spring.of.value(q) - spring_rest[k];
+        sum += of_combinations[k].energy(spring.of.value(q));
         if (spring.curve >= 0) {
             double zero;
             model_->curves[spring.curve].evaluate(deflection, t, s, e);
@@ -62,35 +62,17 @@ double System::strain_energy() const {
     for (std::size_t r = 0; r < model_->rows.size(); ++r) {
         if (!is_stop(static_cast<int>(r))) continue;
         const Row& row = model_->rows[r];
-        row.stop_torque(row.of.value(state.q), t, s, e);
+        row.stop_torque(row.of.value(q), t, s, e);
         sum += e;
     }
-    for (const FlexibleBody& each : flexible) sum += each.strain_energy(&state.q[each.axis]);
+    for (const FlexibleBody& each : flexible) sum += each.strain_energy(&q[each.axis]);
     return sum;
 }
 
-double System::gravity_energy() const {
+double System::gravity_energy(const std::vector<Pose>& H, const std::vector<double>& q) const {
     double sum = 0;
-    for (int b = 0; b < bodies(); ++b) sum -= model_->mass[b] * gravity.dot(state.H[b].act(model_->centre[b]));
-    for (const FlexibleBody& each : flexible) sum += each.potential_energy(state.H[each.body], &state.q[each.axis], gravity);
-    return sum;
-}
-
-Vec6 System::total_momentum() const {
-    Vec6 sum = Vec6::Zero();
-    for (int b = 0; b < bodies(); ++b) {
-        const Vec3 linear = momentum[b].head<3>();
-        sum += stack(linear, momentum[b].tail<3>() + state.H[b].act(model_->group_centre[b]).cross(linear));
-    }
-    for (std::size_t f = 0; f < flexible.size(); ++f) sum += flexible[f].momentum(flexible_state[f]);
-    return sum;
-}
-
-double System::kinetic_energy() const {
-    double sum = 0;
-    for (int b = 0; b < bodies(); ++b) sum += 0.5 * velocity[b].dot(model_->spatial_inertia[b] * velocity[b]);
-    for (int axis = 0; axis < axes(); ++axis) sum += 0.5 * model_->armature[axis] * rate[axis] * rate[axis];
-    for (std::size_t f = 0; f < flexible.size(); ++f) sum += flexible[f].kinetic_energy(flexible_state[f]);
+    for (int b = 0; b < bodies(); ++b) sum -= model_->mass[b] * gravity.dot(H[b].act(model_->centre[b]));
+    for (const FlexibleBody& each : flexible) sum += each.potential_energy(H[each.body], &q[each.axis], gravity);
     return sum;
 }
 

@@ -60,7 +60,7 @@ void bind_engine(nb::module_& module) {
         .def_prop_ro("residual", [](const Evaluation& e) { return numpy(e.system().residual(), {e.system().residual().size()}); },
                      nb::rv_policy::automatic)  // with the sign of Newton's right-hand side
         .def_prop_ro("error", [](const Evaluation& e) { return std::max(e.system().imbalance(), e.system().gap_size()); })
-        .def_prop_ro("energies", [](const Evaluation& e) { return std::make_pair(e.system().strain_energy(), e.system().gravity_energy()); });
+        .def_prop_ro("energies", [](const Evaluation& e) { return std::make_pair(e.system().strain_energy(e.system().state.q), e.system().gravity_energy(e.system().state.H, e.system().state.q)); });
     nb::class_<TangentEvaluation, Evaluation>(module, "TangentEvaluation")
         .def("tangent", &TangentEvaluation::tangent)
         .def("multiply", &TangentEvaluation::multiply)
@@ -148,9 +148,12 @@ void bind_engine(nb::module_& module) {
         .def("stop_recording", [](Engine& e) { e.stepper->tape.reset(); })
         .def("is_recording", [](const Engine& e, const Tape& tape) { return e.stepper->tape.get() == &tape; })
         .def("history", &Engine::history)
-        .def("set_history", [](Engine& e, const Doubles& flat) { e.set_history(flat); })
-        .def("forget_past", [](Engine& e) { e.stepper->fresh = true; })  // the steps before had another length
-        .def_prop_ro("time", [](const Engine& e) { return e.stepper->time; })
+        .def("set_history", &Engine::set_history)
+        .def("fits", [](const Engine& e, const Doubles& flat) { return e.stepper->state.fits(flat.size()); })  // for `set_history`
+        .def("described", &Engine::described)
+        .def("set_described", &Engine::set_described)
+        .def("forget_past", [](Engine& e) { e.stepper->state.fresh = true; })  // the steps before had another length
+        .def_prop_ro("time", [](const Engine& e) { return e.stepper->state.time; })
         .def_prop_ro("iterations", [](const Engine& e) { return e.stepper->all_iterations(); })
         .def_prop_ro("factorisations", [](const Engine& e) { return e.stepper->all_factorisations(); })
         .def_prop_ro("steps_by_passes", [](const Engine& e) { return e.stepper->steps_by_passes; })
@@ -161,27 +164,22 @@ void bind_engine(nb::module_& module) {
         .def_prop_ro("softened", [](const Engine& e) { return e.stepper->softened; })
         .def_prop_ro("uncovered", [](const Engine& e) { return e.stepper->uncovered(); })
         .def_prop_ro("solver", [](const Engine& e) { return e.stepper->solver(); })
-        .def("use_passes", [](Engine& e, bool use) {
-            e.sync();
-            e.stepper->use_passes(use);
-        })
+        .def("use_passes", [](Engine& e, bool use) { e.stepper->use_passes(use); })
         .def("tree_q", &Engine::tree_q)
         .def("tree_rates", &Engine::tree_rates)
         .def("read_poses", &Engine::read_poses)
         .def("velocities", &Engine::velocities)
-        .def_prop_ro("q", [](const Engine& e) { return numpy(e.synchronised().state.q, {e.system.state.q.size()}); },
+        .def_prop_ro("q", [](const Engine& e) { return numpy(e.coordinates().first, {static_cast<std::size_t>(e.system.axes())}); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("mu", [](const Engine& e) { return numpy(e.synchronised().state.mu, {e.system.state.mu.size()}); },
+        .def_prop_ro("mu", &Engine::mu, nb::rv_policy::automatic)
+        .def_prop_ro("rates", [](const Engine& e) { return numpy(e.coordinates().second, {static_cast<std::size_t>(e.system.axes())}); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("rates", [](const Engine& e) { return numpy(e.synchronised().rate, {e.system.rate.size()}); },
+        .def_prop_ro("reactions", &Engine::reactions, nb::rv_policy::automatic)
+        .def_prop_ro("gaps", [](Engine& e) { return sixes(e.stepper ? e.stepper->evaluated().gaps() : e.system.gaps()); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("reactions", [](const Engine& e) { return sixes(e.synchronised().state.lambda); },
+        .def_prop_ro("momentum", [](const Engine& e) { return sixes({e.stepper->layout().momentum(e.system.model(), e.stepper->state)}); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("gaps", [](const Engine& e) { return sixes(e.synchronised().gaps()); },
-                     nb::rv_policy::automatic)
-        .def_prop_ro("momentum", [](const Engine& e) { return sixes({e.synchronised().total_momentum()}); }, nb::rv_policy::automatic)
         .def_prop_ro("energies", [](const Engine& e) {
-            e.synchronised();
-            return std::make_tuple(e.system.kinetic_energy(), e.system.strain_energy(), e.system.gravity_energy());
+            return std::make_tuple(e.stepper->kinetic_energy(), e.stepper->strain_energy(), e.stepper->gravity_energy());
         });
 }

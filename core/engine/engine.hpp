@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "engine/equations.hpp"
 #include "engine/stepper.hpp"
@@ -27,8 +28,7 @@ class Engine {
    public:
     System system;
     ArrayInputs arrays;
-    // It stays where it is when `start` makes another one, because a World refers to it. Reading the system copies its state from it.
-    mutable std::optional<Stepper> stepper;
+    std::optional<Stepper> stepper;  // has the state; it stays where it is when `start` makes another one, because a World refers to it
 
     Engine(const Equations& of, const Acting& acting) : system(of.new_system()) { act(acting); }
 
@@ -48,19 +48,20 @@ class Engine {
             each.activation = *at++;
             each.contained = *at++;
         }
+        for (std::size_t i = 0; stepper && i < system.actuation.size(); ++i) stepper->state.activation[i] = system.actuation[i].activation;
     }
     // Force of each actuator in the present state, before its gear.
     Array actuator_forces() const {
-        const System& s = synchronised();
+        const auto [q, rates] = coordinates();
         std::vector<double> forces;
-        for (std::size_t i = 0; i < s.actuation.size(); ++i) {
-            const Actuator& each = s.model().actuators[i];
-            const double x = each.axis >= 0 ? s.state.q[each.axis] : s.model().springs[each.spring].of.value(s.state.q);
-            const double speed = each.axis >= 0 ? s.rate[each.axis] : s.model().springs[each.spring].of.value(s.rate);
+        for (std::size_t i = 0; i < system.actuation.size(); ++i) {
+            const Actuator& each = system.model().actuators[i];
+            const double x = each.axis >= 0 ? q[each.axis] : system.model().springs[each.spring].of.value(q);
+            const double speed = each.axis >= 0 ? rates[each.axis] : system.model().springs[each.spring].of.value(rates);
             double slope;
-            forces.push_back(each.force(s.actuation[i], x, speed, 0.0, slope));
+            forces.push_back(each.force(system.actuation[i], x, speed, 0.0, slope));
         }
-        return numpy(std::move(forces), {s.actuation.size()});
+        return numpy(std::move(forces), {system.actuation.size()});
     }
 
     // Sets controls, limited to their ranges: by name, or an array (actuators,). False, and nothing is changed, where `read_finite` and
@@ -149,45 +150,58 @@ class Engine {
         return true;
     }
 
+    // Coordinates (axes,) and rates of their increments; without `loops` perhaps not those of loop joints.
+    std::pair<std::vector<double>, std::vector<double>> coordinates(bool loops = true) const {
+        if (!stepper) return {system.state.q, system.rate};
+        std::pair<std::vector<double>, std::vector<double>> found;
+        fill_coordinates(found.first, found.second, loops);
+        return found;
+    }
     // Coordinates (dof,) of the spanning tree, as a `named_array`.
     nb::object tree_q(const nb::tuple& like) const {
-        if (stepper) stepper->sync_coordinates();
+        fill_tree_coordinates();
         return named_array(like, arrays.axes.size(), [&](double* q) {
-            for (std::size_t i = 0; i < arrays.axes.size(); ++i) q[i] = system.state.q[arrays.axes[i]];
+            for (std::size_t i = 0; i < arrays.axes.size(); ++i) q[i] = q_[arrays.axes[i]];
         });
     }
     // Their time derivatives. The rate of a rotation vector r is Jr(r)^-1 times that of its increments.
     nb::object tree_rates(const nb::tuple& like) const {
-        if (stepper) stepper->sync_coordinates();
+        fill_tree_coordinates();
         return named_array(like, arrays.axes.size(), [&](double* rates) {
             for (std::size_t i = 0; i < arrays.axes.size(); ++i) {
                 const int axis = arrays.axes[i];
                 if (system.model().single[axis]) {
-                    rates[i] = system.rate[axis];
+                    rates[i] = rates_[axis];
                     continue;
                 }
-                Eigen::Map<Vec3>(rates + i) = so3_right_jacobian_inverse(Vec3(&system.state.q[axis])) * Vec3(&system.rate[axis]);
+                Eigen::Map<Vec3>(rates + i) = so3_right_jacobian_inverse(Vec3(&q_[axis])) * Vec3(&rates_[axis]);
                 i += 2;
             }
         });
     }
     void read_poses(nb::handle to) const {  // (bodies, 4, 4)
-        const int n = system.bodies();
-        Filled rows(to, 16 * n);
-        for (int b = 0; b < n; ++b) {
-            double* last = rows.data() + 16 * b + 12;
-            last[0] = last[1] = last[2] = 0;
-            last[3] = 1;
+        Filled rows(to, 16 * system.bodies());
+        if (stepper) return stepper->layout().write_poses(stepper->state.slots, rows.data());
+        for (int b = 0; b < system.bodies(); ++b) {
+            double* own = rows.data() + 16 * b;
+            write(system.state.H[b], own);
+            own[12] = own[13] = own[14] = 0;
+            own[15] = 1;
         }
-        if (stepper && stepper->poses_follow_tree()) return stepper->write_poses(rows.data());
-        const std::vector<Pose>& H = synchronised().state.H;
-        for (int b = 0; b < n; ++b) write(H[b], rows.data() + 16 * b);
     }
     nb::object velocities(const nb::tuple& like) const {  // (bodies, 6)
         return named_array(like, 6 * system.bodies(), [&](double* rows) {
-            if (stepper) return stepper->write_velocities(rows);
-            for (int b = 0; b < system.bodies(); ++b) Eigen::Map<Vec6>(rows + 6 * b) = system.velocity[b];
+            for (int b = 0; b < system.bodies(); ++b)
+                Eigen::Map<Vec6>(rows + 6 * b) =
+                    stepper ? stepper->layout().twist(system.model(), stepper->state, b) : system.velocity[b];
         });
+    }
+    Array reactions() const {
+        return sixes(stepper ? stepper->layout().wrenches(system.model(), system.gravity, stepper->state) : system.state.lambda);
+    }
+    Array mu() const {
+        const std::vector<double>& all = stepper ? stepper->state.mu : system.state.mu;
+        return numpy(all, {all.size()});
     }
 
     // Everything that acts, but handles, torques and actuators.
@@ -231,9 +245,8 @@ class Engine {
         system.applied = doubles(torques);
     }
 
-    // Sets coordinates and multipliers, with the poses that follow.
+    // Sets coordinates and multipliers, with the poses that follow, for `start`.
     void place(const Doubles& q, const Doubles& lambda, const Doubles& mu) {
-        sync();
         system.state = state_of(system, q, lambda, mu);
         system.evaluate(false);
     }
@@ -242,24 +255,10 @@ class Engine {
         expect(velocities, 6 * system.model().mass.size());
         expect(rates, system.axes());
         stepper.emplace(system, h, order);
-        stepper->time = time;
-        stepper->start(vectors<6>(velocities), doubles(rates));
+        stepper->start(time, vectors<6>(velocities), doubles(rates));
     }
 
-    void refresh() {  // to be called after inputs of a step (loads, handles, set-points) were changed
-        if (stepper) stepper->refresh();
-    }
-    // The system after the last step. The passes keep a state of their own; `synchronised` copies it to the system for
-    // reading, `sync` also makes the passes read the system at the next step, because the caller will change it.
-    const System& synchronised() const {
-        if (stepper) stepper->sync();
-        return system;
-    }
-    void sync() {
-        if (!stepper) return;
-        stepper->sync();
-        stepper->changed();
-    }
+    void refresh() { ++system.input_changes; }  // to be called after inputs of a step (loads, handles, set-points) were changed
 
     // Steps once for every row of `targets` (n, driven rows); returns how many steps succeeded.
     int step(const std::vector<int>& driven, const Doubles& targets, int n) {
@@ -285,81 +284,66 @@ class Engine {
 
     // Everything that the next step depends on, as one flat array.
     Array history() const {
-        synchronised();
-        const History& h = stepper->history;
-        std::vector<double> flat{stepper->time, stepper->fresh ? 1.0 : 0.0};
-        auto put = [&](const std::vector<double>& v) { flat.insert(flat.end(), v.begin(), v.end()); };
-        auto put6 = [&](const std::vector<Vec6>& all) {
-            for (const Vec6& v : all) flat.insert(flat.end(), v.data(), v.data() + 6);
-        };
-        for (const auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before,
-                              &h.length, &h.length_before, &system.rate})
-            put(*v);
-        for (const auto* v : {&system.state.lambda, &h.momentum, &h.momentum_before, &system.velocity}) put6(*v);
-        for (const auto* v : {&h.turn, &h.centre, &h.centre_before})
-            for (const Vec3& each : *v) flat.insert(flat.end(), each.data(), each.data() + 3);
-        for (int a : system.active()) flat.push_back(a);
-        for (const auto* all : {&h.flexible, &h.flexible_before})
-            for (const FlexibleState& each : *all)
-                visit_numbers(each, [&](const double* values, std::size_t count) { flat.insert(flat.end(), values, values + count); });
-        stepper->save(flat);
+        std::vector<double> flat = stepper->state.numbers();
         const std::size_t n = flat.size();
         return numpy(std::move(flat), {n});
     }
+    void set_history(const Doubles& flat) {
+        if (!stepper->restore(flat.data(), flat.size())) throw std::invalid_argument("array of unexpected size");
+    }
 
-    void set_history(const Doubles& flat) { set_history(flat.data(), flat.size()); }
-    void set_history(const double* at, std::size_t size) {
+    // The two states of the history in the description's terms, as one flat array; for tests of derivatives.
+    Array described() {
+        std::vector<double> flat;
+        visit_described([&](const double* from, std::size_t count) { flat.insert(flat.end(), from, from + count); });
+        const std::size_t n = flat.size();
+        return numpy(std::move(flat), {n});
+    }
+    void set_described(const Doubles& flat) {
+        std::size_t size = 0;
+        visit_described([&](const double*, std::size_t count) { size += count; });
+        expect(flat, size);
+        const double* from = flat.data();
+        visit_described([&](double* to, std::size_t count) {
+            std::copy_n(from, count, to);
+            from += count;
+        });
         History& h = stepper->history;
-        const std::size_t na = system.axes(), nr = system.model().rows.size(), ns = system.model().springs.size(),
-                          nj = system.model().joints.size(), nbod = system.model().mass.size();
-        std::size_t own = 2 + 6 * na + 2 * nr + 2 * ns + 6 * nj + 27 * nbod;
-        for (FlexibleState& each : h.flexible) visit_numbers(each, [&](double*, std::size_t count) { own += 2 * count; });
-        if (size != own + stepper->saved_size())
-            throw std::invalid_argument("array of unexpected size");
-        const double* passes = at + own;
-        stepper->tape.reset();
-        stepper->time = *at++;
-        stepper->fresh = *at++ != 0;
-        for (auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before, &h.length,
-                        &h.length_before, &system.rate}) {
-            std::copy(at, at + v->size(), v->begin());
-            at += v->size();
-        }
-        for (auto* all : {&system.state.lambda, &h.momentum, &h.momentum_before, &system.velocity})
-            for (Vec6& v : *all) {
-                v = Eigen::Map<const Vec6>(at);
-                at += 6;
-            }
-        for (auto* all : {&h.turn, &h.centre, &h.centre_before})
-            for (Vec3& v : *all) {
-                v = Eigen::Map<const Vec3>(at);
-                at += 3;
-            }
-        const std::vector<int> active(at, at + nr);
-        at += nr;
-        for (auto* all : {&h.flexible, &h.flexible_before})
-            for (FlexibleState& each : *all)
-                visit_numbers(each, [&](double* values, std::size_t count) {
-                    std::copy_n(at, count, values);
-                    at += count;
-                });
-        system.flexible_state = h.flexible;
+        const auto lambda = system.state.lambda;
+        const auto velocity = system.velocity;
         h.q = system.state.q;
         h.rate = system.rate;
-        const auto rate = system.rate;
-        const auto velocity = system.velocity;
-        const auto lambda = system.state.lambda;
-        system.evaluate(false);  // poses
-        system.rate = rate;
-        system.velocity = velocity;
+        system.evaluate(false);
         system.state.lambda = lambda;
-        system.momentum = h.momentum;
-        system.set_active(active);
+        system.velocity = velocity;
         h.H = system.state.H;
-        stepper->restore(passes);
+        stepper->take(h);
     }
 
    private:
+    template <class Visit>
+    void visit_described(Visit visit) {
+        stepper->evaluated();
+        History& h = stepper->history;
+        for (auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before, &system.rate}) visit(v->data(), v->size());
+        for (auto* all : {&system.state.lambda, &h.momentum, &h.momentum_before, &system.velocity})
+            for (Vec6& v : *all) visit(v.data(), 6);
+        for (auto* all : {&h.turn, &h.centre, &h.centre_before})
+            for (Vec3& v : *all) visit(v.data(), 3);
+        for (auto* all : {&h.flexible, &h.flexible_before})
+            for (FlexibleState& each : *all) visit_numbers(each, visit);
+    }
+
+    void fill_coordinates(std::vector<double>& q, std::vector<double>& rates, bool loops) const {
+        q.resize(system.axes());
+        rates.resize(system.axes());
+        stepper->layout().coordinates(system.model(), stepper->state, q.data(), rates.data(), loops);
+    }
+    void fill_tree_coordinates() const {
+        if (stepper) return fill_coordinates(q_, rates_, stepper->layout().own_tree);
+        q_ = system.state.q;
+        rates_ = system.rate;
+    }
     void set_torque(int axis, double torque) { system.applied[axis] = std::clamp(torque, -arrays.efforts[axis], arrays.efforts[axis]); }
     double set_point_of(const Actuator& actuator) const {
         return actuator.axis >= 0 ? system.rest[actuator.axis] : system.spring_rest[actuator.spring];
@@ -379,10 +363,12 @@ class Engine {
             const double force = arrays.shares[i] * change;
             by.contained += force;
             (actuator.dynamics == Actuator::integrator ? by.activation : by.control) += force / actuator.gain[0];
+            if (stepper) stepper->state.activation[i] = by.activation;
         }
     }
 
     std::vector<double> set_points_before_;
+    mutable std::vector<double> q_, rates_;  // (axes,), kept so that reading allocates nothing
 };
 
 }  // namespace supple

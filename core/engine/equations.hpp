@@ -48,7 +48,7 @@ inline std::vector<Load> loads_of(const std::vector<int>& bodies, const Doubles&
 }
 
 // Coordinates and multipliers as a state of a system; poses follow when it is evaluated.
-inline State state_of(const System& system, const Doubles& q, const Doubles& lambda, const Doubles& mu) {
+inline Configuration state_of(const System& system, const Doubles& q, const Doubles& lambda, const Doubles& mu) {
     expect(q, system.axes());
     expect(lambda, 6 * system.model().joints.size());
     expect(mu, system.model().rows.size());
@@ -128,7 +128,7 @@ class Equations {
     }
 
     // A system for the caller alone. Its storage is used again when it is given up.
-    std::shared_ptr<System> system(const Acting& acting, State state) const {
+    std::shared_ptr<System> system(const Acting& acting, Configuration state) const {
         std::unique_ptr<System> own = spare_->exchange(nullptr);
         if (!own)
             own = std::make_unique<System>(new_system());
@@ -188,7 +188,7 @@ class Equations {
         std::vector<double> positions;
         {
             nb::gil_scoped_release release;
-            const State start = own->state;
+            const Configuration start = own->state;
             auto first = acting.loads.begin();
             for (std::size_t k = 0; k < ends.size(); ++k) {
                 const auto last = acting.loads.begin() + ends[k];
@@ -250,7 +250,7 @@ class Equations {
         const double* at = limits.data();
         return {at[0], at[1], at[2], at[3], at[4], at[5], at[6], iterations, definite};
     }
-    static StateArrays arrays(const State& state) {
+    static StateArrays arrays(const Configuration& state) {
         return {numpy(state.q, {state.q.size()}), sixes(state.lambda), numpy(state.mu, {state.mu.size()})};
     }
 

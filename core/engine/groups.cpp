@@ -72,30 +72,31 @@ void Model::combine_inertias() {
 // the centre: the centre has the acceleration a = P' / M, and the angular acceleration alpha follows from I alpha = L' - w x I w. A body of mass
 // m and inertia J, whose centre is at d from that of the group, needs the force m (a + alpha x d + w x (w x d)) and the torque
 // J alpha + w x J w. These add up to P' and L'.
-void System::share_momentum_rates(const std::vector<Vec6>& inertial) {
-    std::vector<Vec6> beyond(bodies(), Vec6::Zero());  // on the carried bodies beyond a joint: in the frame of the carrier
-    for (int b = 0; b < bodies(); ++b) {
-        const int by = model_->carrier[b];
+void share_momentum_rates(const Model& model, const std::vector<Pose>& H, const std::vector<Vec6>& velocity, const std::vector<Vec6>& inertial,
+                          std::vector<Vec6>& wrenches) {
+    std::vector<Vec6> beyond(model.bodies(), Vec6::Zero());  // on the carried bodies beyond a joint: in the frame of the carrier
+    for (int b = 0; b < model.bodies(); ++b) {
+        const int by = model.carrier[b];
         if (by == b) continue;
-        const Mat3 Rt = state.H[by].R.transpose(), &I = model_->group_inertia[by];
-        const Vec3 w = velocity[by].tail<3>(), acceleration = -(Rt * inertial[by].head<3>()) / model_->group_mass[by];
+        const Mat3 Rt = H[by].R.transpose(), &I = model.group_inertia[by];
+        const Vec3 w = velocity[by].tail<3>(), acceleration = -(Rt * inertial[by].head<3>()) / model.group_mass[by];
         const double size = I.trace();  // a group on a line has no inertia about it, and neither has any of its bodies
         const Vec3 rate = -(Rt * inertial[by].tail<3>()) - w.cross(Vec3(I * w));
         const Vec3 turning = size > 0 ? Vec3(Mat3(I + 1e-12 * size * Mat3::Identity()).inverse() * rate) : Vec3(Vec3::Zero());
-        const Vec3 own_centre = model_->in_carrier[b].act(model_->centre[b]), d = own_centre - model_->group_centre[by];
-        const Mat3 J = model_->in_carrier[b].R * model_->inertia[b] * model_->in_carrier[b].R.transpose();
-        const Vec3 force = -model_->mass[b] * (acceleration + turning.cross(d) + w.cross(Vec3(w.cross(d))));
+        const Vec3 own_centre = model.in_carrier[b].act(model.centre[b]), d = own_centre - model.group_centre[by];
+        const Mat3 J = model.in_carrier[b].R * model.inertia[b] * model.in_carrier[b].R.transpose();
+        const Vec3 force = -model.mass[b] * (acceleration + turning.cross(d) + w.cross(Vec3(w.cross(d))));
         const Vec3 torque = -(J * turning + w.cross(Vec3(J * w)));
         beyond[b] = stack(force, torque + own_centre.cross(force));
     }
-    for (std::size_t k = model_->order.size(); k-- > 0;) {
-        const int b = model_->order[k];
-        if (!model_->is_carried(b)) continue;
-        const Joint& joint = model_->joints[model_->holder[b]];
+    for (std::size_t k = model.order.size(); k-- > 0;) {
+        const int b = model.order[k];
+        if (!model.is_carried(b)) continue;
+        const Joint& joint = model.joints[model.holder[b]];
         const bool along = joint.child == b;
         // of the joint's frame on its child, in the carrier
-        const Pose frame = along ? model_->in_carrier[b] * joint.pose_child : model_->in_carrier[b] * joint.pose_parent;
-        state.lambda[model_->holder[b]] += (along ? 1.0 : -1.0) * (adjoint(frame).transpose() * beyond[b]);
+        const Pose frame = along ? model.in_carrier[b] * joint.pose_child : model.in_carrier[b] * joint.pose_parent;
+        wrenches[model.holder[b]] += (along ? 1.0 : -1.0) * (adjoint(frame).transpose() * beyond[b]);
         const int inner = along ? joint.parent : joint.child;
         beyond[inner] += beyond[b];
     }

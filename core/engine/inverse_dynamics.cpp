@@ -90,7 +90,7 @@ void InverseDynamics::outward(const Vec3& gravity) {
         const Present& now = present_[b];
         Moving& moving = moving_[b];
         const Turn R = {three(now.R), three(now.R + 3), three(now.R + 6)};
-        const Three p = three(now.p) - every(origin_);
+        const Three p = three(now.position) - every(origin_);
         const Six screw = {fixed.turns * cross(p, R.z) + fixed.slides * R.z, fixed.turns * R.z};
         split(screw, moving.screw);
         Six own = moving.rate * screw, more = moving.acceleration * screw;  // of the node in its parent

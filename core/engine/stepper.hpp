@@ -1,8 +1,10 @@
-// Implicit time stepping of a System: backward Euler or BDF2, Newton's method in every step.
+// Implicit time stepping: backward Euler or BDF2, Newton's method in every step. A step reads the state and the inputs and, if it succeeds,
+// writes the state. The recursive passes solve it; what they do not cover, or refuse, the sparse solver solves from the same state.
 #pragma once
 
 #include "contact/contact.hpp"
 #include "engine/articulated.hpp"
+#include "engine/state.hpp"
 #include "engine/system.hpp"
 #include "engine/tape.hpp"
 
@@ -10,33 +12,25 @@ namespace supple {
 
 class Stepper : public Participant {
    public:
+    // `system` has the inputs, and is the workspace of the sparse solver.
     Stepper(System& system, double h, int order);
 
+    State state;
+    const StateLayout& layout() const { return layout_; }
+
     // Starts at the system's coordinates, with twists of the bodies and rates of every coordinate's increments.
-    void start(const std::vector<Vec6>& velocities, const std::vector<double>& rates);
+    void start(double time, const std::vector<Vec6>& velocities, const std::vector<double>& rates);
+    // Replaces the state by that of `State::numbers`; false if these are not of this mechanism.
+    bool restore(const double* numbers, std::size_t size);
+    // The state as the sparse solver has it, evaluated: reactions, gaps.
+    const System& evaluated();
+    // Makes what `evaluated` reads and a caller may change the state.
+    void take(const History& history);
 
     // One step of h. `targets` are the values of the equality rows `driven` at its end. A step that does not converge is
     // repeated in halves. False if it fails at every size; the state is then that before the step.
     bool step(const std::vector<int>& driven, const double* targets);
 
-    void accept(double h);  // makes the state of the system the end of a step of h
-
-    // The passes have a state of their own. `sync` copies it to the system and the history. `changed` must be called after
-    // the state of the system was changed, `refresh` after loads, handles or set-points were changed.
-    void sync();
-    // What a control loop reads, without the rest of `sync`, which takes longer than most steps.
-    void sync_coordinates();                    // of the spanning tree, and their rates
-    void write_poses(double* rows) const;       // (bodies, 4, 4)
-    void write_velocities(double* rows) const;  // (bodies, 6)
-    // Whether `write_poses` gives poses that follow from the coordinates of the system's tree. If the passes close other joints than
-    // that tree does, their poses differ by the gaps of the loops.
-    bool poses_follow_tree() const { return !current_ || same_tree_; }
-    void changed() { current_ = false; }
-    void refresh() { refreshed_ = inputs_recorded_ = false; }
-    // The state of the passes that is not in the system and the history; restored to the last bit.
-    std::size_t saved_size() const { return passes_ ? 3 + passes_->saved_size() : 0; }
-    void save(std::vector<double>& flat) const;
-    void restore(const double* flat);
     int order() const { return order_; }
     void use_passes(bool use) { wanted_ = use; }
     const char* solver() const { return passes_ && wanted_ ? "passes" : "sparse"; }
@@ -55,20 +49,22 @@ class Stepper : public Participant {
     void start_tape();
     const Articulated* passes() const { return passes_.get(); }  // null: they do not cover the mechanism
 
-    double time = 0;
-    bool fresh = true;  // no equidistant history: the next step is backward Euler
     // Limits are stiff springs in parts of a step that have no solution with exact ones, from this number of halvings on.
     int soften_limits_at = 4;
     long long softened = 0;  // number of such parts
-    History history;
+    History history;         // of the sparse solver
     long long iterations = 0, factorisations = 0, steps_by_passes = 0;
     long long all_iterations() const { return iterations + (passes_ ? passes_->iterations : 0); }
     long long all_factorisations() const { return factorisations + (passes_ ? passes_->factorisations : 0); }
 
+    double kinetic_energy() const { return layout_.kinetic_energy(system_.model(), state); }
+    double strain_energy() const { return system_.strain_energy(coordinates()); }
+    double gravity_energy() const;
+
     // in a World: every body is a frame. A step in which a contact or limit is met is backward Euler. Limits are rows of the contact problem, because contact
     // forces may press a coordinate onto a limit or off it. In the step without contact the system's own rows enforce them.
     int frames() const override { return system_.bodies(); }
-    Pose frame(int i) const override;
+    Pose frame(int i) const override { return layout_.pose(state, i); }
     Vec6 free_velocity(int i) const override;
     Vec6 start_velocity(int i) const override;
     bool second_order() const override { return contact_order_ == 2; }
@@ -81,81 +77,63 @@ class Stepper : public Participant {
     void abandon() override;
     bool has_any_step() const override { return true; }
     void set_step(double h) override;
-    double energy() const override;
+    double energy() const override { return kinetic_energy() + strain_energy() + gravity_energy(); }
     // Targets (n, driven rows) of the next n steps in a World.
     void schedule(const std::vector<int>& driven, std::vector<double> targets);
 
    private:
-    void record(double h, int order, bool impact);
-    bool step_by_passes(const std::vector<int>& driven, const double* targets);
-    bool prepare_passes(bool new_targets);  // false: the fronts must solve the step
+    std::vector<double> coordinates() const;
+    bool passes_ready(bool new_targets);  // false: the sparse solver must solve the step
     void passes_refused();
-    bool begin_sparse();
-    bool advance(double h, int order);
-    // Newton's iteration from the predictor. If it returns false, the state is unchanged.
+    void finish_step(double h, int order);  // pushes, activations and the record of a step that succeeded
+
+    // Sparse solver: `load` copies the state to the system, `solve` finds the end of a step from there, `accept` makes it the state.
+    void load();
     bool solve(double h, int order);
-    void keep();
-    void restore_kept_state();
-    // What the reactions of the system depend on besides its state.
-    struct Inputs {
-        Acting acting;
-        std::vector<double> applied;
-        std::vector<Handle> handles;
-    };
-    void keep_inputs();            // those of a step by the passes that succeeded
-    void sync_before_failure();    // `sync` after a step failed: reactions are those of the inputs of the step before
-    bool solve_with_stops(double h);  // backward Euler with limits as stiff springs
-    bool advance_with_stops(double h);
+    void accept(double h);
+    bool advance(double h, int order);
+    bool advance_with_stops(double h);  // backward Euler with limits as stiff springs
+    bool solve_with_stops(double h);
     bool divide(double h, const std::vector<int>& driven, const double* from, const double* to, int depth);
     double turned() const;  // largest rotation of a coordinate in this step, rad; infinite if a body turned too far
-    void set_targets(const std::vector<int>& driven, const double* values);
-    void advance_activations();  // to the end of the step
-    void restore_activations();  // to its start
-    void restore_before_begin();  // set-points, activations and counters, after a step in a World that failed
-    bool divide_in_world();
     void find_convergence_failure(double motion);
+
+    void set_targets(const std::vector<int>& driven, const double* values);
+    void set_activations();      // those of the state
+    void advance_activations();  // to the end of the step
+    bool begin_sparse();
 
     System& system_;
     double h_;
     int order_;
-    double elapsed_ = 0;                    // fraction of the present time step that is done (if it is divided)
-    std::vector<double> x_;
-    State base_;
-    struct {
-        State state;
-        std::vector<Vec6> velocity, momentum;
-        std::vector<FlexibleState> flexible;
-        std::vector<double> rate, targets, activations;
-        std::vector<int> active;
-        History history;
-        Inputs inputs;
-        double time = 0;
-        bool finished = false, inputs_changed = false, system_outdated = false, fresh = true, current = false;
-        int refusals = 0, steps_by_fronts = 0;
-        long long softened = 0;
-    } kept_;                               // state at the start of a step
+    std::unique_ptr<Articulated> passes_;  // null if they do not cover the mechanism
+    const char* uncovered_ = "";
+    StateLayout layout_;
+    bool wanted_ = true;
+    long long refreshed_at_ = -1;  // count of the inputs that the passes have
+    double elapsed_ = 0;           // fraction of the present time step that is done (if it is divided)
+
+    // sparse solver, in a step
+    std::vector<double> x_, right_;
+    Configuration base_, loaded_;
+    std::vector<int> assumed_;     // rows that are active in the present iteration
+    double shift_ = 0;             // stiffness that the tangent adds to all coordinates, over the mechanism's
+    bool limit_changed_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent can be reused
+
+    // in a World
     std::vector<int> driven_;
     std::vector<double> scheduled_;
     std::size_t next_ = 0;                 // of the scheduled steps
-    std::vector<double> right_;
-    std::vector<int> assumed_;             // rows that are active in the present iteration
-    std::unique_ptr<Articulated> passes_;  // null if they do not cover the mechanism
-    const char* uncovered_ = "";
-    bool same_tree_ = true;                // they close the same joints as the system's tree
-    bool wanted_ = true;
-    bool current_ = false, refreshed_ = false;  // the passes have the system's state, and its loads
-    Inputs inputs_;                        // of the last step by the passes that succeeded
-    bool inputs_changed_ = false;          // the passes have others
-    bool inputs_recorded_ = false;         // the tape has the present inputs
-    bool system_outdated_ = false;                   // the system does not have the passes' state yet
-    int contact_order_ = 1;                // of the step in a World
-    bool impact_ = false;                  // it must be backward Euler
-    bool begun_by_passes_ = false;         // in a World, the passes solve the step that has begun
-    bool finished_by_passes_ = false;      // and they have finished it
-    int refusals_ = 0, steps_by_fronts_ = 0;         // consecutive steps that the passes could not solve; next steps to solve with the fronts
-    double shift_ = 0;                     // stiffness that the tangent adds to all coordinates, over the mechanism's
-    bool limit_changed_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent can be reused
-    State predicted_;                      // in a World: the state at which the step is linearised
+    bool impact_ = false;                  // the step must be backward Euler
+    int contact_order_ = 1;                // of the step
+    bool by_passes_ = false;               // the passes solve the step that has begun
+    struct {
+        State state;
+        std::vector<double> targets;
+        std::size_t next = 0;
+        long long softened = 0;
+    } before_;                             // the step
+    Configuration predicted_;              // at which the step is linearised
     std::vector<double> free_;             // and its solution without contact
 };
 

@@ -20,49 +20,40 @@ void Stepper::set_step(double h) {
             middle.push_back(0.5 * (system_.targets[driven_[i]] + scheduled_[next_ + i]));
         scheduled_.insert(scheduled_.begin() + next_, middle.begin(), middle.end());
     }
-    sync_before_failure();
-    changed();
-    refresh();
-    fresh = true;
+    state.fresh = true;
     h_ = h;
 }
 
 bool Stepper::begin() {
     tape.reset();  // contact forces are not recorded
-    kept_.finished = false;
-    kept_.system_outdated = system_outdated_;
-    kept_.targets.clear();
-    for (int row : driven_) kept_.targets.push_back(system_.targets[row]);
-    kept_.refusals = refusals_;
-    kept_.steps_by_fronts = steps_by_fronts_;
-    kept_.current = current_;
-    kept_.softened = softened;
+    before_.state = state;
+    before_.targets.clear();
+    for (int row : driven_) before_.targets.push_back(system_.targets[row]);
+    before_.next = next_;
+    before_.softened = softened;
     if (next_ + driven_.size() <= scheduled_.size()) set_targets(driven_, scheduled_.data() + next_);
-    kept_.fresh = fresh;
-    contact_order_ = fresh || impact_ ? 1 : order_;
+    contact_order_ = state.fresh || impact_ ? 1 : order_;
     advance_activations();
-    begun_by_passes_ = prepare_passes(!driven_.empty());
-    if (begun_by_passes_) {
-        if (passes_->begin(h_, contact_order_)) return true;
-        begun_by_passes_ = false;
+    by_passes_ = passes_ready(!driven_.empty());
+    if (by_passes_) {
+        if (passes_->begin(state, h_, contact_order_)) return true;
+        by_passes_ = false;
         passes_refused();
     }
     if (begin_sparse()) return true;
-    restore_before_begin();
+    abandon();
     return false;
 }
 
-// Solves the step without contact with the fronts, linearised at the predicted state. Limits are left out: they are rows of the
+// Solves the step without contact with the sparse solver, linearised at the predicted state. Limits are left out: they are rows of the
 // contact problem.
 bool Stepper::begin_sparse() {
-    sync_before_failure();
-    changed();
-    refresh();
-    keep();
+    load();
+    loaded_ = system_.state;
     const Step step = Step::of_order(contact_order_, h_);
     x_.assign(system_.unknowns(), 0.0);
-    for (int axis = 0; axis < system_.axes(); ++axis) x_[system_.axis_row(axis)] = h_ * kept_.rate[axis];
-    system_.retract(kept_.state, x_.data(), 1.0);
+    for (int axis = 0; axis < system_.axes(); ++axis) x_[system_.axis_row(axis)] = h_ * history.rate[axis];
+    system_.retract(loaded_, x_.data(), 1.0);
     system_.released = true;
     system_.evaluate(true, &step, &history);
     system_.factorise();
@@ -77,26 +68,23 @@ bool Stepper::begin_sparse() {
         system_.evaluate(false, &step, &history);
     }
     system_.released = false;
-    if (!solved) restore_kept_state();
     return solved;
 }
 
-Pose Stepper::frame(int i) const { return current_ || begun_by_passes_ ? passes_->frame(i) : history.H[i]; }
-
 Vec6 Stepper::free_velocity(int b) const {
-    if (begun_by_passes_) return passes_->free_velocity(b);
+    if (by_passes_) return passes_->free_velocity(b);
     const Pose &from = history.H[b], &to = system_.state.H[b];
     return stack((to.p - from.p) / h_, from.R * so3_log(from.R.transpose() * to.R) / h_);
 }
 
 Vec6 Stepper::start_velocity(int b) const {
-    if (begun_by_passes_) return passes_->start_velocity(b);
-    const Mat3& R = history.H[b].R;
-    return stack(R * kept_.velocity[b].head<3>(), R * kept_.velocity[b].tail<3>());
+    const Mat3 R = frame(b).R;
+    const Vec6 twist = layout_.twist(system_.model(), state, b);
+    return stack(R * twist.head<3>(), R * twist.tail<3>());
 }
 
 void Stepper::limits(std::vector<Limit>& out) const {
-    if (begun_by_passes_) return passes_->limits(out);
+    if (by_passes_) return passes_->limits(out);
     for (std::size_t r = 0; r < system_.model().rows.size(); ++r) {
         const Row& row = system_.model().rows[r];
         if (row.equality) continue;
@@ -109,7 +97,7 @@ void Stepper::limits(std::vector<Limit>& out) const {
 // this is velocity per impulse.
 void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                       double* response) {
-    if (begun_by_passes_) return passes_->respond(touches, limits, free, response);
+    if (by_passes_) return passes_->respond(touches, limits, free, response);
     const int k = static_cast<int>(touches.size()), n = 3 * k + static_cast<int>(limits.size());
     Eigen::Map<Eigen::MatrixXd> all(response, n, n);
     if (touches.empty()) {  // the step itself enforces the limits
@@ -159,109 +147,48 @@ void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit
 }
 
 bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
-    if (begun_by_passes_) {
-        begun_by_passes_ = false;
-        if (passes_->finish(touches, impulses)) {
-            refusals_ = 0;
-            fresh = impact_ || order_ == 1;
-            impact_ = false;
-            kept_.time = time;
-            kept_.finished = true;
-            finished_by_passes_ = system_outdated_ = true;
-            kept_.inputs_changed = inputs_changed_;
-            if (inputs_changed_) std::swap(kept_.inputs, inputs_);
-            keep_inputs();
-            time += h_;
-            next_ += driven_.size();
-            return true;
-        }
-        begun_by_passes_ = contact_order_ == 2;
-        if (begun_by_passes_) return false;  // the world repeats the step with backward Euler
-        passes_refused();
-        if (!begin_sparse()) {
-            restore_before_begin();
-            return false;
-        }
-    }
-    finished_by_passes_ = false;
-    const std::size_t before = system_.loads.size();
+    std::vector<Load> forces;
     for (std::size_t i = 0; i < touches.size(); ++i) {
         const Vec6 wrench = touches[i].mean_wrench(impulses + 3 * i, h_);
-        if (wrench.isZero(0)) continue;
-        const Vec3 at = history.H[touches[i].frame].inverse().act(touches[i].point);
-        system_.loads.push_back({touches[i].frame, at, wrench, true});
+        if (!wrench.isZero(0)) forces.push_back({touches[i].frame, frame(touches[i].frame).inverse().act(touches[i].point), wrench, true});
     }
-    restore_kept_state();
-    system_.set_active(kept_.active);
-    kept_.history = history;
-    kept_.time = time;
-    const bool whole = solve(h_, contact_order_) || (contact_order_ == 1 && solve_with_stops(h_));
-    const bool solved = whole || (contact_order_ == 1 && divide_in_world());
+    const std::size_t before = system_.loads.size();
+    bool whole = by_passes_ && passes_->finish(state, touches, impulses), solved = whole;
+    if (whole) state.refusals = 0;
+    if (!whole && by_passes_) {
+        if (contact_order_ == 2) return false;  // the world repeats the step with backward Euler
+        by_passes_ = false;
+        passes_refused();
+    }
+    system_.loads.insert(system_.loads.end(), forces.begin(), forces.end());
+    if (!solved) {
+        load();
+        whole = solve(h_, contact_order_) || (contact_order_ == 1 && solve_with_stops(h_));
+        if (whole) accept(h_);
+        // the contact forces stay as they are in a divided step
+        const double* end = before_.next + driven_.size() <= scheduled_.size() ? scheduled_.data() + before_.next : before_.targets.data();
+        solved = whole || (contact_order_ == 1 && divide(h_, driven_, before_.targets.data(), end, 1));
+    }
+    if (solved) state.pushes = layout_.pushes(system_, state);
     system_.loads.resize(before);
     if (!solved) {
-        restore_before_begin();
+        abandon();
         return false;
     }
-    kept_.finished = true;
-    if (whole) accept(h_);
-    fresh = impact_ || !whole || limit_changed_ || order_ == 1;
-    impact_ = false;
+    for (std::size_t i = 0; i < state.activation.size(); ++i) state.activation[i] = system_.actuation[i].activation;
+    state.fresh = impact_ || !whole || (!by_passes_ && limit_changed_) || order_ == 1;
+    impact_ = by_passes_ = false;
     next_ += driven_.size();
     return true;
 }
 
-// Divides the step, with the contact forces as they are; restores the state if that fails.
-bool Stepper::divide_in_world() {
-    const auto start = kept_;
-    const double* end = next_ + driven_.size() <= scheduled_.size() ? scheduled_.data() + next_ : kept_.targets.data();
-    const bool done = divide(h_, driven_, start.targets.data(), end, 1);
-    kept_ = start;
-    if (done) return true;
-    history = kept_.history;
-    time = kept_.time;
-    restore_kept_state();
-    system_.set_active(kept_.active);
-    return false;
-}
-
-// What `begin` and `finish` change besides the state.
-void Stepper::restore_before_begin() {
-    set_targets(driven_, kept_.targets.data());
-    restore_activations();
-    refusals_ = kept_.refusals;
-    steps_by_fronts_ = kept_.steps_by_fronts;
-    softened = kept_.softened;
-    current_ = kept_.current;  // the passes still have, or have again, the state before the step
-}
-
 void Stepper::abandon() {
-    const bool by_passes = begun_by_passes_ || (kept_.finished && finished_by_passes_);
-    if (kept_.finished) {
-        if (!by_passes) history = kept_.history;
-        time = kept_.time;
-        next_ -= driven_.size();
-    }
-    restore_before_begin();
-    if (by_passes) {
-        passes_->abandon();
-        system_outdated_ = kept_.system_outdated;
-        if (kept_.finished && kept_.inputs_changed) {
-            std::swap(kept_.inputs, inputs_);
-            inputs_changed_ = true;
-        }
-        sync_before_failure();
-        refresh();
-    } else {
-        restore_kept_state();
-        system_.set_active(kept_.active);
-    }
-    begun_by_passes_ = kept_.finished = false;
-    fresh = kept_.fresh;
-}
-
-double Stepper::energy() const {
-    if (system_outdated_) const_cast<Stepper*>(this)->sync();
-    return system_.kinetic_energy() + system_.strain_energy() + system_.gravity_energy();
+    state = before_.state;
+    set_targets(driven_, before_.targets.data());
+    set_activations();
+    next_ = before_.next;
+    softened = before_.softened;
+    by_passes_ = false;
 }
 
 }  // namespace supple

@@ -372,7 +372,7 @@ void System::remove_null_space(const double* x, double most) {
     for (std::size_t r = 0; r < model_->rows.size(); ++r) state.mu[r] += alpha * x[row_start_ + r];
 }
 
-void System::retract(const State& base, const double* x, double alpha) {
+void System::retract(const Configuration& base, const double* x, double alpha) {
     for (const Joint& joint : model_->joints) {
         int axis = joint.first;
         for (int size : joint.blocks) {

@@ -35,7 +35,7 @@ struct Handle {  // a spring and damper from a point of a body to a point of the
     double stiffness = 0, damping = 0;
 };
 
-struct State {
+struct Configuration {  // what Newton's method of the sparse solver iterates
     std::vector<double> q;         // every joint's coordinates
     std::vector<double> mu;        // every row's multiplier
     std::vector<Vec6> lambda;      // every joint's multipliers
@@ -50,7 +50,7 @@ struct Step {
     double rate(double now, double last, double before) const { return (c0 * now + c1 * last + c2 * before) / h; }
 };
 
-struct History {  // previous states that the differences use
+struct History {  // previous states that the differences use, as the sparse solver reads them; see StateLayout::get
     std::vector<Pose> H;                          // poses at t_n
     std::vector<Vec3> turn;                       // log(R_{n-1}^T R_n)
     std::vector<Vec3> centre, centre_before;      // centres of mass, world
@@ -85,11 +85,12 @@ class System : public Acting {
     std::vector<Actuation> actuation;
     bool stops = false;               // limits are stiff springs; otherwise they are exact
     std::vector<double> applied;  // generalised force on each coordinate, paired with its rate
+    long long input_changes = 0;  // counts the changes of inputs of a step
     std::vector<Handle> handles;
     bool released = false;      // limits are ignored
     bool active_fixed = false;  // rows stay as active as they are
 
-    State state;
+    Configuration state;
 
     // own copies of these parts of the model, because they cache their last evaluation
     std::vector<InterfaceFrame> interfaces;
@@ -153,15 +154,12 @@ class System : public Acting {
     // `most`, rad or radii.
     bool null_space_rhs(double* rhs) const;
     void remove_null_space(const double* x, double most);
-    // The equations have the rate of momentum of a group at its carrier. After an accepted step, this adds to the multipliers of the
-    // joints within groups what the bodies beyond them need for their own motion, so that they are the reactions of these joints.
-    // `inertial`: of each carrier, minus the rate of momentum, linear and about the centre of mass; world axes.
-    void share_momentum_rates(const std::vector<Vec6>& inertial);
-    const std::vector<Vec6>& momentum_wrenches() const { return momentum_wrench_; }  // for `share_momentum_rates`
+    // After `evaluate` with a step: minus the rates of momentum of the bodies, linear and about the centre of mass; world axes.
+    const std::vector<Vec6>& momentum_wrenches() const { return momentum_wrench_; }
     // The bodies' twists that follow from increments of the tree's coordinates, both in x.
     void carry(double* x) const;
     // state <- base moved by alpha x
-    void retract(const State& base, const double* x, double alpha);
+    void retract(const Configuration& base, const double* x, double alpha);
 
     // kinematics after evaluate: a coordinate's twist S, and Ad(X^-1 pose_parent^-1), in the joint's frame on the child
     const Vec6& screw(int axis) const { return screw_[axis]; }
@@ -172,10 +170,8 @@ class System : public Acting {
     std::vector<FlexibleState> flexible_state;
     std::vector<double> rate;              // coordinates' rates
     std::vector<Vec6> momentum;            // world axes, about the centre of mass
-    double strain_energy() const;          // springs
-    double gravity_energy() const;
-    double kinetic_energy() const;         // of `velocity` and `rate`
-    Vec6 total_momentum() const;           // linear, and angular about the world's origin; without armatures
+    double strain_energy(const std::vector<double>& q) const;  // springs
+    double gravity_energy(const std::vector<Pose>& H, const std::vector<double>& q) const;
     const std::vector<Vec6>& gaps() const { return gap_; }  // per joint; zero in the tree
     Vec6 momentum_of(int body, const Pose& H, const Vec6& velocity) const;
 
@@ -217,5 +213,11 @@ class System : public Acting {
     double regular_scale_ = 1;                // stiffness in the regularisation of loops and rows
     Vec6 scale_;                              // scale of multipliers in the factorised matrix, which has a single unit then
 };
+
+// The equations have the rate of momentum of a group at its carrier. This adds to the wrenches through the joints within groups what the
+// bodies beyond them need for their own motion, so that they are the reactions of these joints.
+// `inertial`: of each carrier, minus the rate of momentum, linear and about the centre of mass; world axes.
+void share_momentum_rates(const Model& model, const std::vector<Pose>& H, const std::vector<Vec6>& velocity, const std::vector<Vec6>& inertial,
+                          std::vector<Vec6>& wrenches);
 
 }  // namespace supple

@@ -29,7 +29,11 @@ Tape::Tape(const System& system, const History& history, double time, bool uses_
     for (int record = 0; record < 2; ++record) {
         const bool is_before = record == 0 && uses_two_steps;
         add({}, time, 1, false);
-        fill(record, system);
+        std::copy(system.state.q.begin(), system.state.q.end(), q(record));
+        std::copy(system.state.mu.begin(), system.state.mu.end(), mu(record));
+        std::copy(system.targets.begin(), system.targets.end(), targets(record));
+        std::copy(system.active().begin(), system.active().end(), active(record));
+        for (std::size_t i = 0; i < loops.size(); ++i) Eigen::Map<Vec6>(lambda(record) + 6 * i) = system.state.lambda[loops[i]];
         if (is_before) std::copy(history.q_before.begin(), history.q_before.end(), q(record));
         rate[record] = is_before ? history.rate_before : system.rate;
         momentum[record] = is_before ? history.momentum_before : history.momentum;
@@ -59,12 +63,13 @@ int Tape::add(const Step& step, double time, double share, bool impact) {
     return record;
 }
 
-void Tape::fill(int record, const System& system) {
+void Tape::record(const Step& step, double share, const System& system, const StateLayout& layout, const State& state) {
+    const int record = add(step, state.time, share, state.fresh);
     std::copy(system.state.q.begin(), system.state.q.end(), q(record));
-    std::copy(system.state.mu.begin(), system.state.mu.end(), mu(record));
+    std::copy(state.mu.begin(), state.mu.end(), mu(record));
     std::copy(system.targets.begin(), system.targets.end(), targets(record));
-    std::copy(system.active().begin(), system.active().end(), active(record));
-    for (std::size_t i = 0; i < loops.size(); ++i) Eigen::Map<Vec6>(lambda(record) + 6 * i) = system.state.lambda[loops[i]];
+    std::copy(state.active.begin(), state.active.end(), active(record));
+    layout.loop_wrenches(system.model(), state, lambda(record));
 }
 
 void Tape::drop_unfinished() {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "engine/state.hpp"
 #include "engine/system.hpp"
 
 namespace supple {
@@ -33,10 +34,8 @@ class Tape {
 
     // Called before each step: the inputs, and the rows that are driven.
     void set_inputs(const System& system, const std::vector<int>& driven);
-    // Appends the end of a step or of a part of one, when `share` of the time step has passed. The caller fills the record's numbers.
-    int add(const Step& step, double time, double share, bool impact);
-    // Fills a record with the state of the system.
-    void fill(int record, const System& system);
+    // Appends the end of a step or of a part of one, when `share` of the time step has passed. `system` has the coordinates of the state.
+    void record(const Step& step, double share, const System& system, const StateLayout& layout, const State& state);
     // Removes the parts of a divided step that failed.
     void drop_unfinished();
 
@@ -74,6 +73,8 @@ class Tape {
     Vec3 gravity = Vec3::Zero();
 
    private:
+    int add(const Step& step, double time, double share, bool impact);  // without numbers
+
     int axes_, rows_;
     std::size_t stride_;
     std::vector<double> numbers_;

@@ -354,8 +354,10 @@ def test_qd_is_the_rate_of_q_with_a_free_and_a_ball_joint(size):
     h = 1e-4
     rates0 = rng.normal(size=mech.dof)
     sim = supple.Simulation(mech, h, "bdf2", q=q, rates=rates0)
-    assert np.allclose(sim.q, q)
-    assert np.allclose(sim.qd, rates0)
+    if size < np.pi:  # longer rotation vectors are read as the shortest of the same rotation
+        assert np.allclose(sim.q, q)
+        assert np.allclose(sim.qd, rates0)
+    assert np.allclose(sim.poses.array, supple.kinematics(mech, q).poses.array)
     sim.step(20)
     rows = []
     for _ in range(3):

@@ -74,17 +74,16 @@ def bare(mech: Mechanism) -> Mechanism:
     return replace(mech, joints=joints, motors=(), couplings=(), actuators=())
 
 
-def fields(sim: Simulation, history: np.ndarray) -> dict[str, np.ndarray]:
-    """Views of the core's history by name, in its order."""
+def fields(sim: Simulation, described: np.ndarray) -> dict[str, np.ndarray]:
+    """Views of the two states that the core describes, by name and in its order."""
     eqs, mech = sim._eqs, sim.mechanism
-    axes, rows, springs = len(eqs.axis), len(eqs.row) + len(eqs.limit_names), len(eqs.spring)
+    axes, rows = len(eqs.axis), len(eqs.row) + len(eqs.limit_names)
     bodies, joints = len(mech.bodies), len(mech.joints)
-    shapes: dict[str, tuple[int, ...]] = {"time": (), "fresh": (), "q": (axes,), "mu": (rows,), "q_before": (axes,)}
-    shapes |= dict.fromkeys(("p", "p_before", "rate_before"), (axes,))
-    shapes |= {"length": (springs,), "length_before": (springs,), "rate": (axes,), "lambda": (joints, 6)}
+    shapes: dict[str, tuple[int, ...]] = {"q": (axes,), "mu": (rows,)}
+    shapes |= dict.fromkeys(("q_before", "p", "p_before", "rate_before", "rate"), (axes,))
+    shapes["lambda"] = (joints, 6)
     shapes |= dict.fromkeys(("momentum", "momentum_before", "velocity"), (bodies, 6))
     shapes |= dict.fromkeys(("turn", "centre", "centre_before"), (bodies, 3))
-    shapes["active"] = (rows,)
     for state in STATES:
         for k, flexible in enumerate(mech.flexible):
             modes = flexible.basis.modes.shape[2]
@@ -93,9 +92,9 @@ def fields(sim: Simulation, history: np.ndarray) -> dict[str, np.ndarray]:
             shapes |= {f"eta{k}{state}": (modes,), f"force{k}{state}": (modes,)}
     found, first = {}, 0
     for name, shape in shapes.items():
-        found[name] = history[first : first + int(np.prod(shape))].reshape(shape)
+        found[name] = described[first : first + int(np.prod(shape))].reshape(shape)
         first += found[name].size
-    found["passes"] = history[first:]
+    assert first == described.size
     return found
 
 
@@ -109,7 +108,7 @@ class Kinematics:
     @classmethod
     def of(cls, mech: Mechanism, q: np.ndarray, rates: np.ndarray) -> Kinematics:
         sim = Simulation(bare(mech), DT, q=q, rates=rates)
-        return cls(fields(sim, sim._core.history()), sim.poses.array[:, :3, :3])
+        return cls(fields(sim, sim._core.described()), sim.poses.array[:, :3, :3])
 
 
 @dataclass(frozen=True)
@@ -153,10 +152,10 @@ class Run:
         return replace(mech, bodies=tuple(bodies), flexible=tuple(flexible))
 
     def moved(self, saved: np.ndarray, size: float) -> np.ndarray:
-        """The history with both states moved along the directions. Momenta change as kinematics says; the rest turns
+        """What the core describes, with both states moved along the directions. Momenta change as kinematics says; the rest turns
         with the bodies."""
         result = saved.copy()
-        own, mech, eqs = fields(self.sim, result), self.sim.mechanism, self.sim._eqs
+        own, mech = fields(self.sim, result), self.sim.mechanism
         turned = {}
         for state in STATES:
             then = Kinematics.of(mech, *self.state(saved, state, 0.0))
@@ -169,9 +168,6 @@ class Run:
             for b in mech.bodies if self.mass else ():
                 rest[mech.body_index(b.name), 0] *= 1 + size * self.mass[b.name] / b.mass
             own[f"momentum{state}"][:] = np.einsum("bij,bkj->bki", turn, rest).reshape(-1, 6) + now.own["momentum"]
-            for coupling in (c for c in mech.couplings if not c.rigid):
-                lengths = coupling.coefficients @ own[f"q{state}"][[eqs.axis[name] for name in coupling.coordinates]]
-                own[f"length{state}"][eqs.spring[coupling.name]] = lengths
             for k, flexible in enumerate(mech.flexible):
                 by = turn[mech.body_index(flexible.reference)]
                 for name in ("c", "Z", "eta", "force"):
@@ -181,27 +177,27 @@ class Run:
                     own[f"{name}{state}"][:] = rest @ by.T + now.own[name]  # matrices by columns
         relative = turned["_before"].transpose(0, 2, 1) @ turned[""]
         own["turn"][:] = [spatial.log(spatial.pose(R, np.zeros(3)))[3:] for R in relative]
-        own["passes"][:1] = 0  # they read the history at the next step
         return result
 
-    def tape(self, saved: SavedState, size: float) -> Tape:
+    def tape(self, saved: SavedState, described: np.ndarray, size: float) -> Tape:
         sim = self.sim
         if self.mass or self.young:
             mech = self.altered(size)
             sim = Simulation(mech, sim.dt, sim.method)
             sim._core.use_passes(not self.sparse)
             saved = replace(saved, of=Identity(mech))
-        sim.restore(replace(saved, history=self.moved(saved.history, size)))
+        sim.restore(saved)
+        sim._core.set_described(self.moved(described, size))
         with sim.tape() as tape:
             sim.step(self.steps)
         return tape
 
     def check(self, seed: int = 0, sizes: tuple[float, ...] = (2e-4, 1e-3, 2e-5)) -> adjoint.Gradient:
         """Gradient and tangent agree with central differences, and with each other to rounding."""
-        saved = self.sim.save()
+        saved, described = self.sim.save(), self.sim._core.described()
         objective = Objective(np.random.default_rng(seed), self.sim.mechanism, self.steps)
-        tape = self.tape(saved, 0.0)
-        directions, gradient = self.exact(saved.history), adjoint.gradient(tape, **objective.gradients(tape))
+        tape = self.tape(saved, described, 0.0)
+        directions, gradient = self.exact(described), adjoint.gradient(tape, **objective.gradients(tape))
         products = [float(getattr(gradient, name) @ d) for name, d in directions.items()]
         products += [gradient.mass[name] * change for name, change in self.mass.items()]
         young = {f.name: self.young * f.part.material.young for f in self.sim.mechanism.flexible}
@@ -217,7 +213,7 @@ class Run:
         assert abs(forward - sum(products)) < 1e-11 * scale
 
         def error(size: float) -> float:
-            difference = central_difference(lambda s: objective.value(self.tape(saved, s)), size)
+            difference = central_difference(lambda s: objective.value(self.tape(saved, described, s)), size)
             return abs(difference - sum(products)) / scale
 
         assert any(error(size) < 1e-7 for size in sizes)

@@ -589,7 +589,7 @@ class Simulation(Recordable):
                 f"this state was saved by a simulation of another mechanism than '{self.mechanism.name}', or of one "
                 "with other masses, springs or poses"
             )
-        if len(saved.history) != len(self._core.history()):
+        if not self._core.fits(saved.history):
             raise MechanismError("this state was saved by another version of supple")
 
     def reset(self) -> None:
