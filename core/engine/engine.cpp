@@ -149,7 +149,7 @@ void bind_engine(nb::module_& module) {
         .def("is_recording", [](const Engine& e, const Tape& tape) { return e.stepper->tape.get() == &tape; })
         .def("history", &Engine::history)
         .def("set_history", &Engine::set_history)
-        .def("fits", [](const Engine& e, const Doubles& flat) { return e.stepper->state.fits(flat.size()); })  // for `set_history`
+        .def("fits", [](const Engine& e, const Doubles& flat) { return e.stepper->state.fits(flat.data(), flat.size()); })  // for `set_history`
         .def("described", &Engine::described)
         .def("set_described", &Engine::set_described)
         .def("forget_past", [](Engine& e) { e.stepper->state.fresh = true; })  // the steps before had another length

@@ -58,7 +58,7 @@ void visit_whole(Self& s, Visit visit) {
     for (auto& each : s.idle) visit(each);
 }
 
-constexpr std::size_t push_size = 10;
+constexpr std::size_t load_size = 11, handle_size = 9;
 
 }  // namespace
 
@@ -66,32 +66,48 @@ std::vector<double> State::numbers() const {
     std::vector<double> flat;
     visit_state(*this, [&](const double* from, std::size_t count) { flat.insert(flat.end(), from, from + count); });
     visit_whole(*this, [&](auto number) { flat.push_back(number); });
-    for (const Push& push : pushes) {
-        flat.push_back(push.body);
-        for (const Vec3* v : {&push.point, &push.force, &push.torque}) flat.insert(flat.end(), v->data(), v->data() + 3);
+    flat.push_back(loads.size());
+    flat.push_back(handles.size());
+    auto put = [&](const auto& v) { flat.insert(flat.end(), v.data(), v.data() + v.size()); };
+    for (const Load& load : loads) {
+        flat.push_back(load.body);
+        put(load.point);
+        put(load.wrench);
+        flat.push_back(load.world);
+    }
+    for (const Handle& handle : handles) {
+        flat.push_back(handle.body);
+        put(handle.point);
+        put(handle.target);
+        flat.push_back(handle.stiffness);
+        flat.push_back(handle.damping);
     }
     return flat;
 }
 
-bool State::fits(std::size_t size) const {
-    std::size_t own = 0;
+bool State::fits(const double* from, std::size_t size) const {
+    std::size_t own = 2;
     visit_state(*this, [&](const double*, std::size_t count) { own += count; });
     visit_whole(*this, [&](auto) { ++own; });
-    return size >= own && (size - own) % push_size == 0;
+    return size >= own && size - own == load_size * static_cast<std::size_t>(from[own - 2]) + handle_size * static_cast<std::size_t>(from[own - 1]);
 }
 
 bool State::assign(const double* from, std::size_t size) {
-    if (!fits(size)) return false;
-    const double* end = from + size;
+    if (!fits(from, size)) return false;
     visit_state(*this, [&](double* to, std::size_t count) {
         std::copy_n(from, count, to);
         from += count;
     });
     visit_whole(*this, [&](auto& number) { number = static_cast<std::remove_reference_t<decltype(number)>>(*from++); });
-    pushes.resize((end - from) / push_size);
-    for (Push& push : pushes) {
-        push = {static_cast<int>(from[0]), Vec3(from + 1), Vec3(from + 4), Vec3(from + 7)};
-        from += push_size;
+    loads.resize(static_cast<std::size_t>(*from++));
+    handles.resize(static_cast<std::size_t>(*from++));
+    for (Load& load : loads) {
+        load = {static_cast<int>(from[0]), Vec3(from + 1), Vec6(from + 4), from[10] != 0};
+        from += load_size;
+    }
+    for (Handle& handle : handles) {
+        handle = {static_cast<int>(from[0]), Vec3(from + 1), Vec3(from + 4), from[7], from[8]};
+        from += handle_size;
     }
     return true;
 }
@@ -309,7 +325,16 @@ std::vector<Vec6> StateLayout::wrenches(const Model& model, const Vec3& gravity,
         const Vec6& w = state.flexible[f].wrench;
         add(b, H[b].p, H[b].R * w.head<3>(), H[b].R * w.tail<3>());
     }
-    for (const State::Push& push : state.pushes) add(push.body, push.point, push.force, push.torque);
+    for (const Load& load : state.loads) {
+        const Mat3 R = load.world ? Mat3::Identity() : H[load.body].R;
+        add(load.body, H[load.body].act(load.point), R * load.wrench.head<3>(), R * load.wrench.tail<3>());
+    }
+    for (const Handle& handle : state.handles) {
+        const Vec3 at = H[handle.body].act(handle.point);
+        const Vec6& v = velocity[handle.body];
+        const Vec3 speed = H[handle.body].R * (v.head<3>() + v.tail<3>().cross(handle.point));
+        add(handle.body, at, handle.stiffness * (handle.target - at) - handle.damping * speed, Vec3::Zero());
+    }
     for (std::size_t k = 0; k < loops.size(); ++k) {
         const Loop& loop = loops[k];
         const double* multipliers = &state.loop_multipliers[loop.first];
@@ -340,24 +365,6 @@ std::vector<Vec6> StateLayout::wrenches(const Model& model, const Vec3& gravity,
         if (inner[b] >= 0) carried[inner[b]] += carried[b];
     }
     share_momentum_rates(model, H, velocity, inertial, result);
-    return result;
-}
-
-std::vector<State::Push> StateLayout::pushes(const System& system, const State& state) const {
-    std::vector<State::Push> result;
-    for (const Load& load : system.loads) {
-        if (load.wrench.isZero(0)) continue;
-        const Pose H = pose(state, load.body);
-        const Vec3 force = load.wrench.head<3>(), torque = load.wrench.tail<3>();
-        result.push_back({load.body, H.act(load.point), load.world ? force : Vec3(H.R * force), load.world ? torque : Vec3(H.R * torque)});
-    }
-    for (const Handle& handle : system.handles) {
-        const Pose H = pose(state, handle.body);
-        const Vec3 at = H.act(handle.point);
-        const Vec6 v = twist(system.model(), state, handle.body);
-        const Vec3 velocity = H.R * (v.head<3>() + v.tail<3>().cross(handle.point));
-        result.push_back({handle.body, at, handle.stiffness * (handle.target - at) - handle.damping * velocity, Vec3::Zero()});
-    }
     return result;
 }
 

@@ -15,6 +15,19 @@ namespace supple {
 class System;
 struct History;
 
+struct Load {  // a wrench (force, torque) at a point of a body, in world or body axes
+    int body = 0;
+    Vec3 point = Vec3::Zero();
+    Vec6 wrench = Vec6::Zero();
+    bool world = true;
+};
+
+struct Handle {  // a spring and damper from a point of a body to a point of the world
+    int body = 0;
+    Vec3 point = Vec3::Zero(), target = Vec3::Zero();
+    double stiffness = 0, damping = 0;
+};
+
 struct State {
     // A slot has the motion of one body and that of one coordinate. With the recursive passes the slots are the nodes of the tree, and
     // a body's numbers are in the axes of its node; otherwise they are the bodies, and behind them the coordinates.
@@ -47,11 +60,6 @@ struct State {
         Vec6 q = Vec6::Zero(), q_before = Vec6::Zero(), rate = Vec6::Zero(), rate_before = Vec6::Zero();
         Vec6 wrench = Vec6::Zero();  // on its child, in its frame there
     };
-    struct Push {  // a force and a torque that acted at the end of the last step; world axes
-        int body = 0;
-        Vec3 point = Vec3::Zero(), force = Vec3::Zero(), torque = Vec3::Zero();
-    };
-
     double time = 0, h = 0;  // h: duration of the last step
     bool fresh = true;       // the history is not equidistant: the next step is backward Euler
     bool redundant = false;  // some ties are redundant, see Articulated
@@ -66,12 +74,13 @@ struct State {
     std::vector<signed char> active;       // per row: 1 upper limit or equality, -1 lower limit, 0 not active
     std::vector<int> idle;                 // per coupling: steps since it last resisted; -1: it has no columns in the fronts
     std::vector<double> activation;        // of each actuator
-    std::vector<Push> pushes;
+    std::vector<Load> loads;               // that acted in the last step, contact forces among them
+    std::vector<Handle> handles;
 
     std::vector<double> numbers() const;
     // Takes what `numbers` of a state of the same mechanism gave; false, and nothing is changed, if these cannot be.
     bool assign(const double* numbers, std::size_t size);
-    bool fits(std::size_t size) const;  // whether `numbers` of a state of the same mechanism may be so many
+    bool fits(const double* numbers, std::size_t size) const;
 };
 
 // Where the numbers of bodies, coordinates and loops are in a State.
@@ -129,8 +138,6 @@ class StateLayout {
     Vec6 momentum(const Model& model, const State& state) const;  // linear, and angular about the world's origin; without armatures
     // Wrenches through all joints, on their children and in their frames there.
     std::vector<Vec6> wrenches(const Model& model, const Vec3& gravity, const State& state) const;
-    // Loads, handles and contact forces that act in a state.
-    std::vector<State::Push> pushes(const System& system, const State& state) const;
 
     // The state as the sparse solver has it, and back. `put` leaves out poses of slots, which the caller sets before.
     void get(const State& state, System& system, History& history) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "engine/convergence.hpp"
 
@@ -52,13 +53,14 @@ void Stepper::start(double time, const std::vector<Vec6>& velocities, const std:
     for (State::Slots& slots : state.slots) std::fill_n(slots.inertial, 6, every(0.0));
     state.time = time;
     for (std::size_t i = 0; i < state.activation.size(); ++i) state.activation[i] = system_.actuation[i].activation;
-    state.pushes = layout_.pushes(system_, state);
+    keep_loads();
 }
 
 bool Stepper::restore(const double* numbers, std::size_t size) {
     if (!state.assign(numbers, size)) return false;
     tape.reset();
     set_activations();
+    kept_at_ = -1;
     return true;
 }
 
@@ -128,8 +130,16 @@ bool Stepper::passes_ready(bool new_targets) {
 // The number of steps until the passes are tried again doubles with every failure.
 void Stepper::passes_refused() { state.pause = std::min(1 << std::min(state.refusals++, 10), 1000); }
 
+void Stepper::keep_loads() {
+    if (kept_at_ == system_.input_changes) return;
+    kept_at_ = system_.input_changes;
+    state.loads.clear();
+    std::copy_if(system_.loads.begin(), system_.loads.end(), std::back_inserter(state.loads), [](const Load& load) { return !load.wrench.isZero(0); });
+    state.handles = system_.handles;
+}
+
 void Stepper::finish_step(double h, int order) {
-    state.pushes = layout_.pushes(system_, state);
+    keep_loads();
     if (!tape) return;
     elapsed_ += h / h_;  // exact: h / h_ is a power of two
     layout_.coordinates(system_.model(), state, system_.state.q.data(), system_.rate.data());
@@ -138,7 +148,7 @@ void Stepper::finish_step(double h, int order) {
 }
 
 bool Stepper::step(const std::vector<int>& driven, const double* targets) {
-    std::vector<double> from;
+    std::vector<double> from;  // allocates nothing without motors
     for (int row : driven) from.push_back(system_.targets[row]);
     elapsed_ = 0;
     if (tape) tape->set_inputs(system_, driven);
@@ -170,6 +180,7 @@ bool Stepper::step(const std::vector<int>& driven, const double* targets) {
             before.refusals = refusals;
             before.pause = pause;
             state = std::move(before);
+            kept_at_ = -1;
             softened = softened_before;
             set_targets(driven, from.data());
             set_activations();

@@ -85,7 +85,8 @@ class Stepper : public Participant {
     std::vector<double> coordinates() const;
     bool passes_ready(bool new_targets);  // false: the sparse solver must solve the step
     void passes_refused();
-    void finish_step(double h, int order);  // pushes, activations and the record of a step that succeeded
+    void keep_loads();
+    void finish_step(double h, int order);  // loads and the record of a step that succeeded
 
     // Sparse solver: `load` copies the state to the system, `solve` finds the end of a step from there, `accept` makes it the state.
     void load();
@@ -110,7 +111,7 @@ class Stepper : public Participant {
     const char* uncovered_ = "";
     StateLayout layout_;
     bool wanted_ = true;
-    long long refreshed_at_ = -1;  // count of the inputs that the passes have
+    long long refreshed_at_ = -1, kept_at_ = -1;  // counts of the inputs that the passes have, and whose loads the state has
     double elapsed_ = 0;           // fraction of the present time step that is done (if it is divided)
 
     // sparse solver, in a step

@@ -169,7 +169,9 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         const double* end = before_.next + driven_.size() <= scheduled_.size() ? scheduled_.data() + before_.next : before_.targets.data();
         solved = whole || (contact_order_ == 1 && divide(h_, driven_, before_.targets.data(), end, 1));
     }
-    if (solved) state.pushes = layout_.pushes(system_, state);
+    kept_at_ = -1;
+    if (solved) keep_loads();
+    kept_at_ = -1;  // without contact forces they are others
     system_.loads.resize(before);
     if (!solved) {
         abandon();
@@ -184,6 +186,7 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
 
 void Stepper::abandon() {
     state = before_.state;
+    kept_at_ = -1;
     set_targets(driven_, before_.targets.data());
     set_activations();
     next_ = before_.next;

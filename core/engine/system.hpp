@@ -19,21 +19,9 @@
 
 #include "engine/fronts.hpp"
 #include "engine/model.hpp"
+#include "engine/state.hpp"
 
 namespace supple {
-
-struct Load {  // a wrench (force, torque) at a point of a body, in world or body axes
-    int body = 0;
-    Vec3 point = Vec3::Zero();
-    Vec6 wrench = Vec6::Zero();
-    bool world = true;
-};
-
-struct Handle {  // a spring and damper from a point of a body to a point of the world
-    int body = 0;
-    Vec3 point = Vec3::Zero(), target = Vec3::Zero();
-    double stiffness = 0, damping = 0;
-};
 
 struct Configuration {  // what Newton's method of the sparse solver iterates
     std::vector<double> q;         // every joint's coordinates
