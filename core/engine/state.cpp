@@ -187,7 +187,10 @@ Vec6 StateLayout::twist(const Model& model, const State& state, int b) const {
     const State::Slots& slots = state.slots[body[b] / width];
     const int l = body[b] % width;
     const Vec3 spin = in_slot[b].R.transpose() * lane_of(slots.spin, l);
-    const Vec3 centre_velocity = pose(state, b).R.transpose() * lane_of(slots.centre_velocity, l);
+    const Vec3 v = lane_of(slots.centre_velocity, l);
+    Vec3 turned;  // in the slot's axes
+    for (int k = 0; k < 3; ++k) turned[k] = slots.R[3 * k][l] * v[0] + slots.R[3 * k + 1][l] * v[1] + slots.R[3 * k + 2][l] * v[2];
+    const Vec3 centre_velocity = in_slot[b].R.transpose() * turned;
     return stack(centre_velocity - spin.cross(model.group_centre[b]), spin);
 }
 

@@ -15,10 +15,13 @@ namespace supple {
 // What the numbers of a user's array mean: torques and set-points (dof,) of the spanning tree, controls (actuators,).
 struct ArrayInputs {
     std::vector<int> axes;              // of the tree's coordinates
-    std::vector<double> efforts;        // largest torque on each; zero where none acts
+    std::vector<double> efforts;        // (axes,) largest torque on each coordinate; zero where none acts
     std::vector<int> sprung, motors;    // per coordinate: whether it has a spring; row of the motor on it, -1 without
     std::vector<double> lower, upper;   // ranges of controls
     std::vector<double> shares;         // per actuator: change of its force with the set-point of the spring that contains it
+    // By name: actuators; coordinates that take a torque; set-points of the coordinates' springs, of the couplings' springs (from
+    // `axes()` on) and of motors (from there on).
+    NamedNumbers controls, torques, targets;
 };
 
 class Engine {
@@ -61,94 +64,137 @@ class Engine {
         return numpy(std::move(forces), {system.actuation.size()});
     }
 
-    // Sets controls (actuators,), limited to their ranges. False, and nothing is changed, where `read_finite` is.
-    bool set_controls(nb::handle given) {
+    // Sets controls, limited to their ranges: by name, or an array (actuators,). False, and nothing is changed, where `read_finite` and
+    // `NamedNumbers::read` are.
+    bool set_controls(nb::handle given, nb::handle control) {
         const std::size_t n = system.actuation.size();
-        Doubles controls;
-        if (!n || !read_finite(given, n, controls)) return false;
-        refresh();
-        for (std::size_t i = 0; i < n; ++i) {
+        auto set = [&](std::size_t i, double value) {
             system.actuation[i].on = true;
-            system.actuation[i].control = std::clamp(controls.data()[i], arrays.lower[i], arrays.upper[i]);
+            system.actuation[i].control = std::clamp(value, arrays.lower[i], arrays.upper[i]);
+        };
+        Doubles controls;
+        if (!n) return false;
+        if (control.is_none() && read_finite(given, n, controls)) {
+            refresh();
+            for (std::size_t i = 0; i < n; ++i) set(i, controls.data()[i]);
+            return true;
         }
+        if (!arrays.controls.read(given, control)) return false;
+        refresh();
+        for (const auto& [i, value] : arrays.controls.values()) set(i, value);
         return true;
     }
-    // Sets torques (dof,), limited to the efforts. False, and nothing is changed, as for `set_controls`, and if one is on a coordinate
-    // that takes none.
-    bool set_torques(nb::handle given) {
+    // Sets torques, limited to the efforts: by name, or an array (dof,). False, and nothing is changed, as for `set_controls`, and if one
+    // is on a coordinate that takes none.
+    bool set_torques(nb::handle given, nb::handle torque) {
         Doubles torques;
-        if (!read_finite(given, arrays.axes.size(), torques)) return false;
-        for (std::size_t i = 0; i < torques.size(); ++i)
-            if (arrays.efforts[i] == 0 && torques.data()[i] != 0) return false;
+        const std::size_t n = arrays.axes.size();
+        if (torque.is_none() && read_finite(given, n, torques)) {
+            for (std::size_t i = 0; i < n; ++i)
+                if (arrays.efforts[arrays.axes[i]] == 0 && torques.data()[i] != 0) return false;
+            refresh();
+            for (std::size_t i = 0; i < n; ++i) set_torque(arrays.axes[i], torques.data()[i]);
+            return true;
+        }
+        if (!arrays.torques.read(given, torque)) return false;
         refresh();
-        for (std::size_t i = 0; i < torques.size(); ++i)
-            system.applied[arrays.axes[i]] = std::clamp(torques.data()[i], -arrays.efforts[i], arrays.efforts[i]);
+        for (const auto& [axis, value] : arrays.torques.values()) set_torque(axis, value);
         return true;
     }
-    // Sets the set-points (dof,) of the springs and motors on coordinates. False, and nothing is changed, as for `set_controls`, and if
-    // one is beyond `furthest`.
-    bool set_targets(nb::handle given, double furthest) {
+    // Sets set-points: by name, or an array (dof,) of those of the springs and motors on coordinates. False, and nothing is changed, as
+    // for `set_controls`, and if one is beyond `furthest`.
+    bool set_targets(nb::handle given, nb::handle target, double furthest) {
         Doubles targets;
-        if (!read_finite(given, arrays.axes.size(), targets)) return false;
-        bool some = false;
-        for (std::size_t i = 0; i < targets.size(); ++i) {
-            if (!arrays.sprung[i] && arrays.motors[i] < 0) continue;
-            some = true;
-            if (std::abs(targets.data()[i]) > furthest) return false;
+        if (target.is_none() && read_finite(given, arrays.axes.size(), targets)) {
+            bool some = false;
+            for (std::size_t i = 0; i < targets.size(); ++i) {
+                if (!arrays.sprung[i] && arrays.motors[i] < 0) continue;
+                some = true;
+                if (std::abs(targets.data()[i]) > furthest) return false;
+            }
+            if (!some) return false;
+            refresh();
+            keep_set_points_of_actuators();
+            for (std::size_t i = 0; i < targets.size(); ++i) {
+                if (arrays.motors[i] >= 0)
+                    system.targets[arrays.motors[i]] = targets.data()[i];
+                else if (arrays.sprung[i])
+                    system.rest[arrays.axes[i]] = targets.data()[i];
+            }
+            shift_controls();
+            return true;
         }
-        if (!some) return false;
+        if (!arrays.targets.read(given, target)) return false;
+        for (const auto& [place, value] : arrays.targets.values())
+            if (std::abs(value) > furthest) return false;
         refresh();
-        const std::vector<double> before = set_points_of_actuators();
-        for (std::size_t i = 0; i < targets.size(); ++i) {
-            if (arrays.motors[i] >= 0)
-                system.targets[arrays.motors[i]] = targets.data()[i];
-            else if (arrays.sprung[i])
-                system.rest[arrays.axes[i]] = targets.data()[i];
+        keep_set_points_of_actuators();
+        const int axes = system.axes(), springs = static_cast<int>(system.spring_rest.size());
+        for (const auto& [place, value] : arrays.targets.values()) {
+            if (place < axes)
+                system.rest[place] = value;
+            else if (place < axes + springs)
+                system.spring_rest[place - axes] = value;
+            else
+                system.targets[place - axes - springs] = value;
         }
-        shift_controls(before);
+        shift_controls();
+        return true;
+    }
+    // Another wrench of a load that is in these axes already. False, and nothing is changed, otherwise and where `read_finite` is.
+    bool set_wrench(std::size_t load, nb::handle wrench, bool world) {
+        Doubles six;
+        if (load >= system.loads.size() || system.loads[load].world != world || !read_finite(wrench, 6, six)) return false;
+        refresh();
+        system.loads[load].wrench = Vec6(six.data());
         return true;
     }
 
     // Coordinates (axes,) and rates of their increments; without `loops` perhaps not those of loop joints.
     std::pair<std::vector<double>, std::vector<double>> coordinates(bool loops = true) const {
         if (!stepper) return {system.state.q, system.rate};
-        std::vector<double> q(system.axes()), rates(system.axes());
-        stepper->layout().coordinates(system.model(), stepper->state, q.data(), rates.data(), loops);
-        return {std::move(q), std::move(rates)};
+        std::pair<std::vector<double>, std::vector<double>> found;
+        fill_coordinates(found.first, found.second, loops);
+        return found;
     }
-    // Coordinates (dof,) of the spanning tree.
-    Array tree_q() const {
-        const auto [all, rates] = coordinates(stepper && stepper->layout().own_tree);
-        std::vector<double> q;
-        for (int axis : arrays.axes) q.push_back(all[axis]);
-        return numpy(std::move(q), {arrays.axes.size()});
+    // Coordinates (dof,) of the spanning tree, as a `named_array`.
+    nb::object tree_q(const nb::tuple& like) const {
+        fill_tree_coordinates();
+        return named_array(like, arrays.axes.size(), [&](double* q) {
+            for (std::size_t i = 0; i < arrays.axes.size(); ++i) q[i] = q_[arrays.axes[i]];
+        });
     }
     // Their time derivatives. The rate of a rotation vector r is Jr(r)^-1 times that of its increments.
-    Array tree_rates() const {
-        const auto [q, all] = coordinates(stepper && stepper->layout().own_tree);
-        std::vector<double> rates;
-        for (std::size_t i = 0; i < arrays.axes.size(); ++i) {
-            const int axis = arrays.axes[i];
-            if (system.model().single[axis]) {
-                rates.push_back(all[axis]);
-                continue;
+    nb::object tree_rates(const nb::tuple& like) const {
+        fill_tree_coordinates();
+        return named_array(like, arrays.axes.size(), [&](double* rates) {
+            for (std::size_t i = 0; i < arrays.axes.size(); ++i) {
+                const int axis = arrays.axes[i];
+                if (system.model().single[axis]) {
+                    rates[i] = rates_[axis];
+                    continue;
+                }
+                Eigen::Map<Vec3>(rates + i) = so3_right_jacobian_inverse(Vec3(&q_[axis])) * Vec3(&rates_[axis]);
+                i += 2;
             }
-            const Vec3 rate = so3_right_jacobian_inverse(Vec3(&q[axis])) * Vec3(&all[axis]);
-            rates.insert(rates.end(), rate.data(), rate.data() + 3);
-            i += 2;
+        });
+    }
+    void read_poses(nb::handle to) const {  // (bodies, 4, 4)
+        Filled rows(to, 16 * system.bodies());
+        if (stepper) return stepper->layout().write_poses(stepper->state.slots, rows.data());
+        for (int b = 0; b < system.bodies(); ++b) {
+            double* own = rows.data() + 16 * b;
+            write(system.state.H[b], own);
+            own[12] = own[13] = own[14] = 0;
+            own[15] = 1;
         }
-        return numpy(std::move(rates), {arrays.axes.size()});
     }
-    Array body_poses() const {
-        if (!stepper) return poses(system.state.H);
-        std::vector<double> rows(16 * system.bodies());
-        stepper->layout().write_poses(stepper->state.slots, rows.data());
-        return numpy(std::move(rows), {static_cast<std::size_t>(system.bodies()), 4, 4});
-    }
-    Array velocities() const {
-        std::vector<Vec6> twists = system.velocity;
-        for (int b = 0; stepper && b < system.bodies(); ++b) twists[b] = stepper->layout().twist(system.model(), stepper->state, b);
-        return sixes(twists);
+    nb::object velocities(const nb::tuple& like) const {  // (bodies, 6)
+        return named_array(like, 6 * system.bodies(), [&](double* rows) {
+            for (int b = 0; b < system.bodies(); ++b)
+                Eigen::Map<Vec6>(rows + 6 * b) =
+                    stepper ? stepper->layout().twist(system.model(), stepper->state, b) : system.velocity[b];
+        });
     }
     Array reactions() const {
         return sixes(stepper ? stepper->layout().wrenches(system.model(), system.gravity, stepper->state) : system.state.lambda);
@@ -179,9 +225,9 @@ class Engine {
     // Other set-points, as in `Equations::acting`. Controls move with those of the springs that contain their actuators.
     void aim(const Doubles& rest, const std::vector<double>& spring_rest, const std::vector<double>& targets) {
         refresh();
-        const std::vector<double> before = set_points_of_actuators();
+        keep_set_points_of_actuators();
         set_points(system, rest, spring_rest, targets);
-        shift_controls(before);
+        shift_controls();
     }
 
     void set_handles(const std::vector<int>& body, const Doubles& points, const Doubles& targets,
@@ -220,6 +266,13 @@ class Engine {
         nb::gil_scoped_release release;
         for (int k = 0; k < n; ++k)
             if (!stepper->step(driven, targets.data() + k * driven.size())) return k;
+        return n;
+    }
+
+    int step(int n) {  // without motors that follow a function of time
+        nb::gil_scoped_release release;
+        for (int k = 0; k < n; ++k)
+            if (!stepper->step({}, nullptr)) return k;
         return n;
     }
 
@@ -281,24 +334,41 @@ class Engine {
             for (FlexibleState& each : *all) visit_numbers(each, visit);
     }
 
-    std::vector<double> set_points_of_actuators() const {
-        std::vector<double> values;
-        for (const Actuator& each : system.model().actuators) values.push_back(each.axis >= 0 ? system.rest[each.axis] : system.spring_rest[each.spring]);
-        return values;
+    void fill_coordinates(std::vector<double>& q, std::vector<double>& rates, bool loops) const {
+        q.resize(system.axes());
+        rates.resize(system.axes());
+        stepper->layout().coordinates(system.model(), stepper->state, q.data(), rates.data(), loops);
     }
-    // A set-point moves the force of a spring by stiffness times its change. The actuator that the spring contains takes all of it.
-    void shift_controls(const std::vector<double>& before) {
-        const std::vector<double> now = set_points_of_actuators();
+    void fill_tree_coordinates() const {
+        if (stepper) return fill_coordinates(q_, rates_, stepper->layout().own_tree);
+        q_ = system.state.q;
+        rates_ = system.rate;
+    }
+    void set_torque(int axis, double torque) { system.applied[axis] = std::clamp(torque, -arrays.efforts[axis], arrays.efforts[axis]); }
+    double set_point_of(const Actuator& actuator) const {
+        return actuator.axis >= 0 ? system.rest[actuator.axis] : system.spring_rest[actuator.spring];
+    }
+    void keep_set_points_of_actuators() {
+        set_points_before_.clear();
+        for (const Actuator& each : system.model().actuators) set_points_before_.push_back(set_point_of(each));
+    }
+    // A set-point moves the force of a spring by stiffness times its change since `keep_set_points_of_actuators`. The actuator that the
+    // spring contains takes all of it.
+    void shift_controls() {
         for (std::size_t i = 0; i < arrays.shares.size(); ++i) {
-            if (arrays.shares[i] == 0 || now[i] == before[i]) continue;
             const Actuator& actuator = system.model().actuators[i];
+            const double change = set_point_of(actuator) - set_points_before_[i];
+            if (arrays.shares[i] == 0 || change == 0) continue;
             Actuation& by = system.actuation[i];
-            const double force = arrays.shares[i] * (now[i] - before[i]);
+            const double force = arrays.shares[i] * change;
             by.contained += force;
             (actuator.dynamics == Actuator::integrator ? by.activation : by.control) += force / actuator.gain[0];
             if (stepper) stepper->state.activation[i] = by.activation;
         }
     }
+
+    std::vector<double> set_points_before_;
+    mutable std::vector<double> q_, rates_;  // (axes,), kept so that reading allocates nothing
 };
 
 }  // namespace supple

@@ -116,20 +116,28 @@ void bind_engine(nb::module_& module) {
         .def_prop_ro("applied", [](const Engine& e) { return numpy(e.system.applied, {e.system.applied.size()}); }, nb::rv_policy::automatic)
         .def("take_arrays",  // see `ArrayInputs`
              [](Engine& e, std::vector<int> axes, std::vector<double> efforts, std::vector<int> sprung, std::vector<int> motors,
-                std::vector<double> lower, std::vector<double> upper, std::vector<double> shares) {
+                std::vector<double> lower, std::vector<double> upper, std::vector<double> shares, nb::dict controls, nb::dict torques,
+                nb::dict targets) {
                  e.arrays = {std::move(axes), std::move(efforts), std::move(sprung), std::move(motors), std::move(lower), std::move(upper),
-                             std::move(shares)};
+                             std::move(shares), NamedNumbers(controls), NamedNumbers(torques), NamedNumbers(targets)};
              })
-        .def("set_controls", &Engine::set_controls)
-        .def("set_torques", &Engine::set_torques)
-        .def("set_targets", &Engine::set_targets)
+        .def("set_controls", &Engine::set_controls, nb::arg("given"), nb::arg("control").none())
+        .def("set_torques", &Engine::set_torques, nb::arg("given"), nb::arg("torque").none())
+        .def("set_targets", &Engine::set_targets, nb::arg("given"), nb::arg("target").none(), nb::arg("furthest"))
+        .def("set_wrench", &Engine::set_wrench)
+        .def_prop_ro("wrenches", [](const Engine& e) {
+            std::vector<Vec6> wrenches;
+            for (const Load& load : e.system.loads) wrenches.push_back(load.wrench);
+            return sixes(wrenches);
+        }, nb::rv_policy::automatic)
         // rests of joints (axes,) and of couplings' springs, and targets of rows, as `aim` takes them
         .def_prop_ro("set_points", [](const Engine& e) {
             return std::make_tuple(numpy(e.system.rest, {e.system.rest.size()}), e.system.spring_rest, e.system.targets);
         }, nb::rv_policy::automatic)
         .def("set_handles", &Engine::set_handles)
         .def("start", &Engine::start)
-        .def("step", &Engine::step)
+        .def("step", nb::overload_cast<int>(&Engine::step))
+        .def("step", nb::overload_cast<const std::vector<int>&, const Doubles&, int>(&Engine::step))
         .def("schedule",
              [](Engine& e, const std::vector<int>& driven, const Doubles& targets) {
                  e.stepper->schedule(driven, doubles(targets));
@@ -157,9 +165,10 @@ void bind_engine(nb::module_& module) {
         .def_prop_ro("uncovered", [](const Engine& e) { return e.stepper->uncovered(); })
         .def_prop_ro("solver", [](const Engine& e) { return e.stepper->solver(); })
         .def("use_passes", [](Engine& e, bool use) { e.stepper->use_passes(use); })
-        .def_prop_ro("poses", &Engine::body_poses, nb::rv_policy::automatic)
-        .def_prop_ro("tree_q", &Engine::tree_q, nb::rv_policy::automatic)
-        .def_prop_ro("tree_rates", &Engine::tree_rates, nb::rv_policy::automatic)
+        .def("tree_q", &Engine::tree_q)
+        .def("tree_rates", &Engine::tree_rates)
+        .def("read_poses", &Engine::read_poses)
+        .def("velocities", &Engine::velocities)
         .def_prop_ro("q", [](const Engine& e) { return numpy(e.coordinates().first, {static_cast<std::size_t>(e.system.axes())}); },
                      nb::rv_policy::automatic)
         .def_prop_ro("mu", &Engine::mu, nb::rv_policy::automatic)
@@ -168,7 +177,6 @@ void bind_engine(nb::module_& module) {
         .def_prop_ro("reactions", &Engine::reactions, nb::rv_policy::automatic)
         .def_prop_ro("gaps", [](Engine& e) { return sixes(e.stepper ? e.stepper->evaluated().gaps() : e.system.gaps()); },
                      nb::rv_policy::automatic)
-        .def_prop_ro("velocities", &Engine::velocities, nb::rv_policy::automatic)
         .def_prop_ro("momentum", [](const Engine& e) { return sixes({e.stepper->layout().momentum(e.system.model(), e.stepper->state)}); },
                      nb::rv_policy::automatic)
         .def_prop_ro("energies", [](const Engine& e) {

@@ -11,6 +11,7 @@ NB_MODULE(SUPPLE_MODULE, module) {
     bind_elastic(module);
     bind_engine(module);
     bind_adjoint(module);
+    bind_kinematics(module);
     bind_linkage(module);
     bind_floating(module);
     bind_picture(module);

@@ -6,6 +6,7 @@ void bind_batch(nanobind::module_& module);
 void bind_blended(nanobind::module_& module);
 void bind_elastic(nanobind::module_& module);
 void bind_engine(nanobind::module_& module);
+void bind_kinematics(nanobind::module_& module);
 void bind_linkage(nanobind::module_& module);
 void bind_floating(nanobind::module_& module);
 void bind_picture(nanobind::module_& module);

@@ -15,7 +15,7 @@
 #include "contact/world.hpp"
 #include "python/module.hpp"
 #include "python/motion_module.hpp"
-#include "python/arrays.hpp"
+#include "python/finite_array.hpp"
 
 namespace nb = nanobind;
 using namespace supple;
@@ -306,6 +306,22 @@ void bind_world(nb::module_& module) {
                          return numpy(std::move(flat), {4, 4});
                      },
                      nb::rv_policy::automatic)
+        // coordinates (6,) relative to a pose: position and rotation vector; and their time derivatives
+        .def("coordinates",
+             [](const FreeBody& b, const Doubles& first) {
+                 expect(first, 16);
+                 const Pose moved = b.frame(0).seen_from(pose(first.data()));
+                 const Vec3 turn = so3_log(moved.R);
+                 return numpy({moved.p[0], moved.p[1], moved.p[2], turn[0], turn[1], turn[2]}, {6});
+             })
+        .def("rates",
+             [](const FreeBody& b, const Doubles& first) {
+                 expect(first, 16);
+                 const Pose moved = b.frame(0).seen_from(pose(first.data()));
+                 const Vec6 twist = b.velocity();
+                 const Vec3 v = moved.R * twist.head<3>(), w = so3_right_jacobian_inverse(so3_log(moved.R)) * twist.tail<3>();
+                 return numpy({v[0], v[1], v[2], w[0], w[1], w[2]}, {6});
+             })
         .def_prop_rw("state",
                      [](const FreeBody& b) {
                          std::vector<double> flat(18);
@@ -346,9 +362,20 @@ void bind_world(nb::module_& module) {
                      [](WorldCore& c, bool checks) { c.world.checks_motion = checks; })
         .def("detect", [](WorldCore& c) { c.world.detect(0); })
         .def("contacts", [](const WorldCore& c) { return contact_records(c.world.contacts()); })
+        // force (3,) of the contacts of the last step, which took h, on some colliders
+        .def("read_contact_force",
+             [](const WorldCore& c, const Bytes& of_collider, double h, nb::handle to) {
+                 if (of_collider.size() != c.world.colliders.size()) throw std::invalid_argument("array of unexpected size");
+                 Filled force(to, 3);
+                 Vec3 sum = Vec3::Zero();
+                 for (const World::Contact& contact : c.world.contacts())
+                     sum += (of_collider.data()[contact.first] - of_collider.data()[contact.second]) * contact.impulse;
+                 Eigen::Map<Vec3>(force.data(), 3) = sum / h;
+             })
         .def_prop_ro("residual", [](const WorldCore& c) { return c.world.solver().residual(); })
         // of the worst step so far with a visible residual: speed, m/s (0: none), time, colliders of the contact; of a limit
         // -1 and the participant
+        .def_prop_ro("worst_speed", [](const WorldCore& c) { return c.worst.speed; })
         .def_prop_ro("worst_residual", [](const WorldCore& c) { return std::make_tuple(c.worst.speed, c.worst.time, c.worst.first, c.worst.second); })
         .def_prop_ro("solver_steps", [](const WorldCore& c) { return c.world.solver().steps(); })
         // impulses (4 n,) of limits: participant, row, sign, impulse

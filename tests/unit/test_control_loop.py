@@ -5,6 +5,7 @@ import pickle
 import warnings
 from dataclasses import replace
 from functools import cache
+from types import MappingProxyType
 
 import mujoco
 import numpy as np
@@ -596,3 +597,98 @@ def test_a_load_that_is_changed_after_a_start_in_equilibrium():
     assert np.array_equal(sims[0].q, sims[1].q)
     assert np.allclose(sims[0].q, fresh.q, rtol=0, atol=1e-9)
     assert not np.allclose(sims[0].q, start.q, atol=1e-5)
+
+
+NAMED = (
+    ("set_target", "knee", 0.2),
+    ("set_target", "belt", 0.1),
+    ("set_target", "tail drive", 0.05),
+    ("set_torque", "hip", 1.5),
+    ("set_torque", "hip", 50.0),
+    ("set_control", "push", 300.0),
+    ("set_control", "hip servo", -0.3),
+)
+
+
+@pytest.mark.parametrize(("setter", "name", "value"), NAMED)
+def test_all_ways_to_give_one_number_by_name_agree(setter, name, value):
+    """A float, a float in a dictionary and NumPy's are read in the core; an array of one number takes the slow way."""
+    sims = [supple.Simulation(robot(), 1e-3) for _ in range(5)]
+    getattr(sims[0], setter)(name, value)
+    getattr(sims[1], setter)({name: value})
+    getattr(sims[2], setter)(name, np.float64(value))
+    getattr(sims[3], setter)({name: np.array(value)})
+    getattr(sims[4], setter)(MappingProxyType({name: value}))
+    for sim in sims:
+        sim.step(20)
+        assert same(inputs(sim), inputs(sims[0]))
+        assert np.array_equal(sim.q, sims[0].q)
+
+
+WRONG_NAMED = (
+    ("set_target", "knee", np.nan, "must be finite"),
+    ("set_target", "knee", 2e9, "must be within 1e"),
+    ("set_target", "kneee", 0.1, "did you mean 'knee'"),
+    ("set_target", "axle", 0.1, "has no spring"),
+    ("set_target", "knee", 10**400, "must be numbers"),
+    ("set_torque", "axle", 0.1, "effort of 'axle' is zero"),
+    ("set_torque", "wag", 0.1, "motor 'tail drive' prescribes 'wag'"),
+    ("set_torque", "atlas", 0.1, "must have shape 3"),
+    ("set_torque", "hip", "1", "must be numbers"),
+    ("set_control", "hip", 0.1, "no actuator"),
+    ("set_control", "push", np.inf, "must be finite"),
+    ("set_control", ("push",), 0.1, "set_control takes a name"),
+)
+
+
+@pytest.mark.parametrize(("setter", "name", "value", "text"), WRONG_NAMED)
+def test_a_wrong_name_or_number_changes_nothing(setter, name, value, text):
+    sim = supple.Simulation(robot(), 1e-3)
+    before = inputs(sim)
+    with pytest.raises(supple.MechanismError, match=text):
+        getattr(sim, setter)(name, value)
+    if isinstance(name, str):
+        right = {"set_target": ("hip", 0.1), "set_torque": ("hip", 0.1), "set_control": ("hip servo", 0.1)}[setter]
+        with pytest.raises(supple.MechanismError, match=text):
+            getattr(sim, setter)(dict([right, (name, value)]))
+    assert same(inputs(sim), before)
+
+
+def test_another_wrench_on_the_same_body():
+    """The first call on a body resolves its name; later ones set the numbers only."""
+    mech = robot()
+    quick, slow = supple.Simulation(mech, 1e-3), supple.Simulation(mech, 1e-3)
+    wrenches = ([1, 2, 3, 0.1, 0, 0], "world"), ([0, -2, 1, 0, 0.2, 0], "world"), ([3, 0, 0, 0, 0, 0.1], "body")
+    for wrench, frame in wrenches:
+        for name in ("foot", "trunk"):
+            quick.apply(name, np.array(wrench, dtype=float), frame)
+            quick.apply(name, np.array(wrench, dtype=float), frame)
+            slow.apply(name, wrench, frame)
+        quick.step(5)
+        slow.step(5)
+        assert np.array_equal(quick.q, slow.q)
+    saved = quick.save()
+    assert np.array_equal(saved.loads["trunk"].wrench, [3, 0, 0, 0, 0, 0.1])
+    for wrong, text in ((np.full(6, np.nan), "must be finite"), (np.zeros(5), "must have shape 6")):
+        with pytest.raises(supple.MechanismError, match=text):
+            quick.apply("trunk", wrong)
+    with pytest.raises(supple.MechanismError, match="frame must be"):
+        quick.apply("trunk", np.zeros(6), "sideways")
+    other = supple.Simulation(mech, 1e-3)
+    other.restore(saved)
+    for sim in (quick, other):
+        sim.apply("trunk", np.ones(6))
+        sim.step(10)
+    assert np.array_equal(quick.q, other.q)
+
+
+def test_unchanged_inputs_are_not_read_again():
+    """One call of 50 steps and 50 calls of one step are the same to the last bit, with dynamics of actuators."""
+    one, many = supple.Simulation(robot(), 1e-3), supple.Simulation(robot(), 1e-3)
+    for sim in (one, many):
+        sim.set_control({"knee servo": 1.0, "push": 100.0})
+    one.step(50)
+    for _ in range(50):
+        many.step()
+    assert np.array_equal(one.q, many.q)
+    assert np.array_equal(one.qd, many.qd)

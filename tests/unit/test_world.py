@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -643,3 +645,29 @@ def test_scenes_record_poses(tmp_path):
     assert (Recording.load(tmp_path / "fall.npz").positions == recording.positions).all()
     with pytest.raises(supple.MechanismError, match="level is one of"):
         supple.scenes.hand("half")
+
+
+def test_contacts_are_a_sequence_and_arrays_of_one_step():
+    world = supple.World(dt=1e-3)
+    world.ground(supple.mechanism.Shape("plane", (0, 0, 1), np.eye(4), name="floor"))
+    world.add(rigid_object("crate", "box", (0.1, 0.1, 0.1), mass=2.0, at=(0, 0, 0.1), friction=0.5))
+    assert len(world.contacts) == 0
+    world.step(200)
+    found = world.contacts
+    each = list(found)
+    assert len(found) == len(each) == 4
+    for name, values in (("point", found.points), ("normal", found.normals), ("force", found.forces),
+                         ("torque", found.torques), ("gap", found.gaps)):  # fmt: skip
+        assert np.array_equal(values, [getattr(contact, name) for contact in each])
+        values += 1.0  # a copy
+    assert (found.first, found.second) == (tuple(c.first for c in each), tuple(c.second for c in each))
+    assert np.array_equal(found[0].force, each[0].force)
+    assert [c.gap for c in found[1:3]] == [c.gap for c in each[1:3]]
+    with pytest.raises(IndexError):
+        found[4]
+    before = found.forces
+    world.step(100)
+    assert np.array_equal(found.forces, before)  # those of their step
+    assert np.allclose(world.force_on("crate"), sum(c.force for c in world.contacts), atol=1e-12)
+    assert np.allclose(world.force_on("floor"), -world.force_on("crate"), atol=1e-12)
+    assert copy.deepcopy(found).forces.tolist() == before.tolist()

@@ -152,8 +152,8 @@ class Run:
         return replace(mech, bodies=tuple(bodies), flexible=tuple(flexible))
 
     def moved(self, saved: np.ndarray, size: float) -> np.ndarray:
-        """What the core describes, with both states moved along the directions. Momenta change as kinematics says; the rest turns
-        with the bodies."""
+        """What the core describes, with both states moved along the directions. Momenta change as kinematics says; the
+        rest turns with the bodies."""
         result = saved.copy()
         own, mech = fields(self.sim, result), self.sim.mechanism
         turned = {}

@@ -12,7 +12,6 @@ from supple import _core
 from supple.errors import MechanismError
 from supple.mechanism import Actuator, Mechanism
 from supple.mechanism.actuator import DYNAMICS
-from supple.mechanism.axes import of_tree
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array, number
 
@@ -90,11 +89,11 @@ def engine_core(eqs: Equations, acting: Acting) -> _core.Engine:
     """The core of a mechanism in motion, which knows what the numbers of a user's arrays mean."""
     mech, core = eqs.mechanism, _core.Engine(eqs.core, eqs.compiled(acting))
     motors = {motor.coordinate: eqs.row[motor.name] for motor in mech.motors}
-    takes_torque = np.concatenate([np.zeros(0), *(np.full(len(j.axes), j.interface is None) for j in mech.joints)])
-    efforts = [
-        0.0 if name in motors else effort
-        for name, effort in zip(mech.coordinates, of_tree(mech, np.where(takes_torque, eqs.efforts, 0.0)), strict=True)
-    ]
+    efforts = _torque_limits(eqs)
+    torques = {name: at for name, at in eqs.axis.items() if efforts[at]}
+    torques |= {j.name: eqs.axis[j.axes[0]] for j in mech.joints if len(j.axes) == 1 and j.axes[0] in torques}
+    first_row = len(eqs.axis) + len(eqs.spring)
+    targets = eqs.sprung | {name: len(eqs.axis) + at for name, at in eqs.spring.items()}
     core.take_arrays(
         mech.tree_axes.tolist(),
         efforts,
@@ -103,8 +102,21 @@ def engine_core(eqs: Equations, acting: Acting) -> _core.Engine:
         [float(actuator.control_range[0]) for actuator in eqs.actuators],
         [float(actuator.control_range[1]) for actuator in eqs.actuators],
         _shares(eqs),
+        dict(eqs.actuator),
+        torques,
+        targets | {name: first_row + at for name, at in eqs.row.items()},
     )
     return core
+
+
+def _torque_limits(eqs: Equations) -> list[float]:
+    """(axes,) largest torque on each coordinate, N m or N; zero where none acts, as `_check_torque` says."""
+    mech, limits = eqs.mechanism, []
+    for i, joint in enumerate(mech.joints):
+        takes_none = joint.interface is not None or (3 in joint.blocks and i in mech.topology.loops)
+        limits += [0.0 if takes_none or name in eqs.held else float(effort)
+                   for name, effort in zip(joint.axes, joint.effort, strict=True)]  # fmt: skip
+    return limits
 
 
 def _shares(eqs: Equations) -> list[float]:
@@ -137,7 +149,8 @@ def set_controls(eqs: Equations, core: _core.Engine, name: Any, control: Any) ->
     elif isinstance(name, Mapping):
         given = name
     else:
-        core.set_controls(array(name, (len(names),), f"controls of '{eqs.mechanism.name}' ({len(names)} actuators)"))
+        what = f"controls of '{eqs.mechanism.name}' ({len(names)} actuators)"
+        core.set_controls(array(name, (len(names),), what), None)
         return
     values = core.actuation
     for each, value in given.items():
@@ -165,7 +178,7 @@ def set_torques(eqs: Equations, core: _core.Engine, name: Any, torque: Any) -> N
             given.append((part, each, value))
     else:
         whole = array(name, (mech.dof,), f"torques of '{mech.name}' ({mech.dof} coordinates)")
-        if core.set_torques(whole):
+        if core.set_torques(whole, None):
             return
         for j in mech.topology.tree:
             given.append((slices[j], mech.joints[j].name, whole[mech.topology.columns[j]]))

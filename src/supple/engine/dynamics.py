@@ -49,6 +49,7 @@ from supple.recording.recordable import Recordable
 METHODS = {"euler": 1, "bdf2": 2}
 JUMP_CHECK = 0.02
 """Change of a motor's curve within one time step, rad or m, above which the curve is checked for a jump."""
+NO_MOTORS = np.zeros((0, 0))
 STEPS_AT_ONCE = 256
 """Time steps in one call of the core; Ctrl-C takes effect between calls."""
 
@@ -135,7 +136,11 @@ class Simulation(Recordable):
                 raise MechanismError(f"there is no motor named '{name}'; '{mech.name}' has {names or 'none'}")
         self.observers: list[Observer] = []
         """Recordings and logs of this simulation."""
-        self._loads: dict[str, Load] = {}
+        self._load_places: dict[str, int] = {}
+        """Place of the load on each body or site in the core."""
+        self._loads_given: list[Load] = []
+        """Loads by place, with the wrenches of the first calls of `apply`."""
+        self._like_q, self._like_velocities = Coordinates.like(mech, mech.dof), Twists.like(mech, len(mech.bodies), 6)
         self._handles: dict[str, Handle] = {}
 
     def _begin(self, q: ArrayLike | None, rates: ArrayLike | None, at: Equilibrium | None) -> None:
@@ -145,10 +150,9 @@ class Simulation(Recordable):
             raise MechanismError("`at` and `q` both give the initial pose; pass one of them")
         if at is not None:
             state = checked_equilibrium(at, mech, "at").state
-            self._loads = {load.name: load for load in at.loads}
             core.aim(*eqs.compiled_set_points(at.acting))
             core.act(eqs.compiled(at.acting))
-            core.set_loads(*load_arrays(list(self._loads.values())))  # `apply` counts on their order
+            self._set_loads({load.name: load for load in at.loads})
         elif q is not None:
             moved = mech.at(array(q, (mech.dof,), f"q of '{mech.name}'"))
             state = (per_axis(moved, "reference"), *state[1:])
@@ -181,10 +185,28 @@ class Simulation(Recordable):
 
         `frame` is "world" (directions fixed in the world) or "body" (the wrench is in body axes and turns with them).
         """
+        place = self._load_places.get(body) if isinstance(body, str) else None
+        same_axes = frame == "world" or (frame == "body" and body in self.mechanism.body_indices)
+        if place is not None and same_axes and self._core.set_wrench(place, wrench, frame == "world"):
+            return
         check_frame(frame)
         load = body_load(self.mechanism, body, wrench, frame)
-        self._loads[body] = load
-        self._core.set_load(list(self._loads).index(body), load.body, load.point, load.wrench, load.world)
+        if place is None:
+            place = self._load_places[body] = len(self._loads_given)
+            self._loads_given.append(load)
+        self._loads_given[place] = load
+        self._core.set_load(place, load.body, load.point, load.wrench, load.world)
+
+    @property
+    def _loads(self) -> dict[str, Load]:
+        """The present loads by body or site."""
+        given = zip(self._loads_given, self._core.wrenches, strict=True)
+        return {load.name: replace(load, wrench=wrench) for load, wrench in given}
+
+    def _set_loads(self, loads: Mapping[str, Load]) -> None:
+        self._loads_given = list(loads.values())
+        self._load_places = {name: place for place, name in enumerate(loads)}
+        self._core.set_loads(*load_arrays(self._loads_given))
 
     def pull(
         self,
@@ -227,12 +249,16 @@ class Simulation(Recordable):
         `set_target("elbow", 0.3)` sets one, `set_target({"elbow": 0.3, "wrist": 0.1})` several, `set_target(q)` with q
         (dof,) those of all coordinates with a spring or motor. If one is wrong, none is changed.
         """
-        self.set_targets(one_or_more_targets(name, value))
+        if self._motors or not self._core.set_targets(name, value, FURTHEST):
+            self._set_targets(one_or_more_targets(name, value))
 
     def set_targets(self, targets: Targets) -> None:
         """Sets several set-points, as `set_target` does. If one is wrong, none is changed."""
-        if isinstance(targets, np.ndarray) and not self._motors and self._core.set_targets(targets, FURTHEST):
-            return
+        if isinstance(targets, str) or self._motors or not self._core.set_targets(targets, None, FURTHEST):
+            self._set_targets(targets)
+
+    def _set_targets(self, targets: Targets) -> None:
+        """Checks set-points and sets them."""
         targets = read_targets(self.mechanism, targets)
         for name in targets:
             if name in self._motors:
@@ -263,9 +289,8 @@ class Simulation(Recordable):
         are paired with `qd`: their power is tau @ qd. They are added to the forces of springs and actuators. If one is
         wrong, none is changed.
         """
-        if torque is None and isinstance(name, np.ndarray) and self._core.set_torques(name):
-            return
-        set_torques(self._eqs, self._core, name, torque)
+        if not self._core.set_torques(name, torque):
+            set_torques(self._eqs, self._core, name, torque)
 
     def set_control(self, name: str | Mapping[str, float | None] | ArrayLike, control: float | None = None) -> None:
         """Sets the controls of actuators by name, in the units of their file; limited to the actuator's range.
@@ -274,9 +299,8 @@ class Simulation(Recordable):
         (actuators,) all. The control None switches an actuator off: its force is zero. If one is wrong, none is
         changed.
         """
-        if control is None and isinstance(name, np.ndarray) and self._core.set_controls(name):
-            return
-        set_controls(self._eqs, self._core, name, control)
+        if not self._core.set_controls(name, control):
+            set_controls(self._eqs, self._core, name, control)
 
     def step(self, n: int = 1) -> None:
         """Advances by n time steps.
@@ -294,12 +318,13 @@ class Simulation(Recordable):
 
     def _advance(self, n: int) -> None:
         for first in range(0, n, STEPS_AT_ONCE):
-            driven, ahead = self._targets(min(STEPS_AT_ONCE, n - first))
-            done = self._core.step(driven, ahead, len(ahead))
-            self.reached(ahead, done)
+            count = min(STEPS_AT_ONCE, n - first)
+            done = self._core.step(*self._targets(count), count) if self._motors else self._core.step(count)
+            if self._core.softened:
+                self._warn_of_softened_limits()
             if self.mechanism.flexible:
                 warn_beyond_range(self.mechanism.flexible, self.coordinates, self._beyond_range)
-            if done < len(ahead):
+            if done < count:
                 raise ConvergenceError(
                     f"the step from t = {self.time:.6g} s did not converge, even with a thousandth of dt: "
                     f"{self._failure_reason()}. The state is that before this step",
@@ -308,7 +333,7 @@ class Simulation(Recordable):
 
     def _warn_of_softened_limits(self) -> None:
         """Warns once if limits gave way in steps that have no solution with exact ones."""
-        if self._softened or not self._core.softened:
+        if self._softened:
             return
         self._softened = True
         beyond = "; ".join(fault.text for fault in broken_limits(self._eqs, self._core.q, "is")[:3])
@@ -347,8 +372,6 @@ class Simulation(Recordable):
 
     def _targets(self, n: int) -> tuple[list[int], Array]:
         """Rows of the motors with a function of time, and their positions (n, rows) at the ends of n time steps."""
-        if not self._motors:
-            return [], np.zeros((n, 0))
         driven = [self._eqs.row[name] for name in self._motors]
         times = list(accumulate([self.time, *[self.dt] * n]))  # summed as in the core, so that any split agrees
         targets = np.zeros((n, len(driven)))
@@ -368,13 +391,16 @@ class Simulation(Recordable):
 
     def plan(self, n: int) -> Array:
         """Hands the positions (n, motors) of the motors in the next n time steps of a `World` to the core."""
+        if not self._motors:
+            return NO_MOTORS
         driven, targets = self._targets(n)
         self._core.schedule(driven, targets)
         return targets
 
     def reached(self, targets: Array, done: int) -> None:
         """Takes note that `done` of the planned time steps succeeded; the core has the motors' positions."""
-        self._warn_of_softened_limits()
+        if self._core.softened:
+            self._warn_of_softened_limits()
 
     # state and forces
 
@@ -388,26 +414,28 @@ class Simulation(Recordable):
         """World poses (4, 4) of every body."""
         mech = self.mechanism
         amplitudes = amplitudes_in(mech, self._core.q) if mech.flexible else None
-        return Poses(mech, self._core.poses, amplitudes, False)
+        poses = np.empty((len(mech.bodies), 4, 4))
+        self._core.read_poses(poses)
+        return Poses(mech, poses, amplitudes, False)
 
     @property
     def velocities(self) -> Twists:
         """(bodies, 6) twists, linear (m/s) then angular (rad/s), each in its body's own frame; also by name of a body
         or site."""
-        velocities: Twists = Twists(self.mechanism, self._core.velocities, False)
+        velocities: Twists = self._core.velocities(self._like_velocities)
         return velocities
 
     @property
     def q(self) -> Coordinates:
         """(dof,) coordinates of the spanning tree, rad and m, in the order of `mech.coordinates`; also by name."""
-        q: Coordinates = Coordinates(self.mechanism, self._core.tree_q, False)
+        q: Coordinates = self._core.tree_q(self._like_q)
         return q
 
     @property
     def qd(self) -> Coordinates:
         """(dof,) time derivative of `q`, rad/s and m/s; also by name. For a rotation vector it is not the angular
         velocity."""
-        qd: Coordinates = Coordinates(self.mechanism, self._core.tree_rates, False)
+        qd: Coordinates = self._core.tree_rates(self._like_q)
         return qd
 
     @property
@@ -532,7 +560,7 @@ class Simulation(Recordable):
             Identity(self.mechanism),
             self.dt,
             self._core.history(),
-            dict(self._loads),
+            self._loads,
             dict(self._handles),
             acting.rest,
             acting.targets,
@@ -544,8 +572,8 @@ class Simulation(Recordable):
         """Returns to a saved state with its loads, handles and set-points. The state may be that of another simulation
         of an equal mechanism. If it had another time step, the next step is backward Euler, as at the start."""
         self.check_saved(saved)
-        self._loads, self._handles = dict(saved.loads), dict(saved.handles)
-        self._core.set_loads(*load_arrays(list(self._loads.values())))
+        self._handles = dict(saved.handles)
+        self._set_loads(saved.loads)
         self._send_handles()
         self._aim(replace(self._set_points, rest=saved.rest, targets=dict(saved.targets)))
         self._core.set_applied(saved.torques)
@@ -579,7 +607,7 @@ class Simulation(Recordable):
     def _repr_html_(self) -> str:
         return html_table(f"Simulation of {self.mechanism.name}", {
             "mechanism": self.mechanism, "time": f"{self.time:g} s", "time step": f"{self.dt:g} s ({self.method})",
-            "kinetic energy": f"{self.energy.kinetic:.4g} J", "loads": ", ".join(self._loads) or "none",
+            "kinetic energy": f"{self.energy.kinetic:.4g} J", "loads": ", ".join(self._load_places) or "none",
         })  # fmt: skip
 
 

@@ -108,12 +108,16 @@ def _check_tree_joints_fit(mech: Mechanism) -> None:
 
     Loops may be open at the reference pose; the equilibrium closes them.
     """
-    for j in mech.topology.tree:
-        joint = mech.joints[j]
-        expected = mech.poses[joint.parent] @ joint.pose_parent @ joint.displacement(joint.reference)
-        gap = spatial.inverse(expected) @ mech.poses[joint.child] @ joint.pose_child - np.eye(4)
-        size = 1.0 + float(np.abs(mech.poses[joint.child][:3, 3]).max())
-        if not np.abs(gap).max() <= 1e-8 * size:  # true for NaN as well
+    joints = [mech.joints[j] for j in mech.topology.tree]
+    across = np.empty((len(joints), 4, 4))
+    mech.compiled.displacements(mech.reference, across)
+    poses = np.concatenate([mech.poses.array, np.eye(4)[None]])  # the last one is the world's, index -1
+    parents, children = ([mech.body_index(getattr(joint, end)) for joint in joints] for end in ("parent", "child"))
+    expected = poses[parents] @ np.array([joint.pose_parent for joint in joints]) @ across
+    gaps = spatial.inverse(expected) @ poses[children] @ np.array([j.pose_child for j in joints]) - np.eye(4)
+    sizes = 1.0 + np.abs(poses[children][:, :3, 3]).max(axis=1)
+    for joint, gap, fits in zip(joints, gaps, np.abs(gaps).max(axis=(1, 2)) <= 1e-8 * sizes, strict=True):
+        if not fits:  # NaN included
             raise MechanismError(
                 f"joint '{joint.name}' does not fit the poses of '{joint.parent}' and '{joint.child}': its two frames "
                 f"are {np.abs(gap[:3, 3]).max():.3g} m and {np.abs(gap[:3, :3]).max():.3g} rad apart at the "

@@ -8,27 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple import spatial
+from supple import _core
 from supple.errors import MechanismError
-from supple.mechanism.body import WORLD
-from supple.mechanism.kinematics import Kinematics, kinematics
+from supple.mechanism.kinematics import kinematics
 from supple.mechanism.mechanism import Mechanism, check_mechanism
-from supple.mechanism.mobility import all_coordinates, constraints
+from supple.mechanism.mobility import all_coordinates
 from supple.mechanism.named import Coordinates, coordinate_columns
 from supple.mechanism.record import Array, array, checked_pose
 from supple.mechanism.values import coordinates_given
 
-ITERATIONS = 100
 STARTS = 8
 """Starts besides q0 that are tried if the poses are not reached from there; their seed is fixed."""
 AGREEING = 2
 """If so many of them end with the error of the best one, no more are tried."""
-LONGEST_STEP = 0.4
-"""Largest change of a coordinate in one iteration, rad or radii."""
 REACHED = 1e-9
 """Largest remaining error, rad or radii, of a solution."""
-PULL = 1e-5
-"""Weight of the motion from q0 against the errors of poses in a step that minimises both."""
 
 
 @dataclass(frozen=True)
@@ -84,15 +78,18 @@ def inverse_kinematics(
     start = coordinates_given(mech, q0, "q0")
     problem = _Problem(mech, poses, start, bool(limits), keep)
     best, used = problem.solve(problem.start)
-    rng, agreeing = np.random.default_rng(0), 0
-    for _ in range(STARTS if problem.within_reach() else 0):
-        least = problem.error(best)
-        if least <= REACHED or not problem.moving.any() or agreeing == AGREEING:
-            break
+    least, agreeing = problem.error(best), 0
+    if least <= REACHED or not problem.moving.any() or not problem.within_reach():
+        return problem.result(best, used)
+    rng = np.random.default_rng(0)
+    for _ in range(STARTS):
         found, more = problem.solve(problem.random_start(rng))
-        used += more
-        agreeing += abs(problem.error(found) - least) < 1e-3 * least
-        best = found if problem.error(found) < least else best
+        used, error = used + more, problem.error(found)
+        agreeing += abs(error - least) < 1e-3 * least
+        if error < least:
+            best, least = found, error
+        if least <= REACHED or agreeing == AGREEING:
+            break
     return problem.result(best, used)
 
 
@@ -104,29 +101,31 @@ class _Problem:
     ) -> None:
         self.mech = mech
         self.length = mech.radius or 1.0
-        self._kept: dict[bytes, tuple[Array, Array]] = {}
         self.targets = _read_targets(mech, poses)
         self.start = all_coordinates(kinematics(mech, start))
-        names = (*mech.coordinates, *mech.loop_coordinates)
-        self.moving = np.ones(len(names), dtype=bool)
-        for j in mech.topology.tree:
-            if mech.joints[j].kind == "free" and WORLD in (mech.joints[j].parent, mech.joints[j].child):
-                self.moving[mech.topology.columns[j]] = False
-        for joint in mech.joints:
-            if joint.interface is not None:  # amplitudes of a flexible body
-                self.moving[[names.index(name) for name in joint.axes]] = False
+        movable, lower, upper = mech.ranges
+        self.moving = movable.copy()
         for name in [keep] if isinstance(keep, str) else keep:
             self.moving[coordinate_columns(mech, name)] = False
-        self.lower, self.upper = np.full(len(names), -np.inf), np.full(len(names), np.inf)
-        self.tendons = [c for c in mech.couplings if limits and not c.rigid and np.isfinite(c.limits).any()]
-        self.place = {name: i for i, name in enumerate(names)}
-        if limits:
-            for joint in mech.joints:
-                for name, (lower, upper) in zip(joint.axes, joint.limits, strict=True):
-                    at = self.place[name]
-                    self.lower[at], self.upper[at] = min(lower, self.start[at]), max(upper, self.start[at])
-                    if self.moving[at]:  # a start outside the limits may only move inwards
-                        self.lower[at], self.upper[at] = lower, upper
+        if limits:  # a start outside the limits may only move inwards
+            self.lower = np.where(self.moving, lower, np.minimum(lower, self.start))
+            self.upper = np.where(self.moving, upper, np.maximum(upper, self.start))
+        else:
+            self.lower, self.upper = np.full(len(self.start), -np.inf), np.full(len(self.start), np.inf)
+        self._core = _core.InverseKinematics(
+            mech.compiled, self.length, self.start, self.lower, self.upper, self.moving.tolist()
+        )
+        for name, target, turns in self.targets:
+            body, pose_body_frame = mech.frame(name)
+            if not turns:
+                target, position = np.eye(4), target
+                target[:3, 3] = position
+            self._core.add_target(body, pose_body_frame, np.ascontiguousarray(target), turns)
+        for c in mech.couplings if limits else ():
+            if not c.rigid and np.isfinite(c.limits).any():
+                names = (*mech.coordinates, *mech.loop_coordinates)
+                places = [names.index(name) for name in c.coordinates]
+                self._core.add_tendon(places, c.coefficients.tolist(), *c.limits.tolist())
 
     def within_reach(self) -> bool:
         """False if a target is further from its first moving joint than the links between them are long."""
@@ -177,34 +176,8 @@ class _Problem:
 
     def rows(self, x: Array) -> tuple[Array, Array]:
         """Errors (m,), lengths divided by the radius, and their Jacobian (m, n)."""
-        key = x.tobytes()
-        if key not in self._kept:
-            if len(self._kept) > 8:
-                self._kept.clear()
-            self._kept[key] = self._compute_rows(x)
-        return self._kept[key]
-
-    def _compute_rows(self, x: Array) -> tuple[Array, Array]:
-        state = kinematics(self.mech, x[: self.mech.dof])
-        tied = self.mech.topology.loops or any(c.rigid for c in self.mech.couplings)
-        wrong, jacobian = constraints(self.mech, x) if tied else (np.zeros(0), np.zeros((0, len(x))))
-        errors, rows = [wrong], [jacobian]
-        for name, pose, pinned in self.targets:
-            error, row = _pose_rows(state, name, pose, pinned)
-            scale = np.array([1 / self.length] * 3 + [1.0] * (len(error) - 3))
-            errors.append(scale * error)
-            rows.append(np.zeros((len(error), len(x))))
-            rows[-1][:, : self.mech.dof] = scale[:, None] * row
-        for coupling in self.tendons:
-            at = [self.place[name] for name in coupling.coordinates]
-            length = float(coupling.coefficients @ x[at])
-            beyond = length - float(np.clip(length, *coupling.limits))
-            if beyond:
-                row = np.zeros((1, len(x)))
-                row[0, at] = coupling.coefficients
-                errors.append(np.array([beyond]))
-                rows.append(row)
-        return np.concatenate(errors), np.vstack(rows)
+        found: tuple[Array, Array] = self._core.errors(x)
+        return found
 
     def _lengths(self, count: int) -> Array:
         """(count,) factors that give errors in m and rad."""
@@ -219,81 +192,10 @@ class _Problem:
         return float(np.abs(self.rows(x)[0]).max(initial=0.0))
 
     def solve(self, x: Array) -> tuple[Array, int]:
-        """A configuration with the poses, then that of the least motion from q0."""
-        x, used = self._reduce_errors(np.where(self.moving, np.clip(x, self.lower, self.upper), x), ITERATIONS)
-        if self.error(x) > REACHED:
-            return x, used
-        length, shorten = self._motion(x), 1.0
-        for _ in range(ITERATIONS):
-            step = self._step(x, PULL, 1e-9)
-            moved = np.abs(step).max(initial=0.0)
-            if moved < 1e-9 or shorten < 1e-3:
-                break
-            trial, more = self._reduce_errors(x + step * min(shorten, LONGEST_STEP / moved), 10)
-            used += 1 + more
-            shorter = self._motion(trial)
-            if self.error(trial) > REACHED or shorter >= length:
-                shorten *= 0.3
-                continue
-            done = length - shorter < 1e-12 * length
-            x, length, shorten = trial, shorter, min(2 * shorten, 1.0)
-            if done:
-                break
-        return x, used
-
-    def _reduce_errors(self, x: Array, most: int) -> tuple[Array, int]:
-        """Levenberg and Marquardt's method on the errors alone, within the bounds."""
-        damping, size, slow = 1e-4, self._squares(x), 0
-        for used in range(most):
-            if size <= 1e-26:
-                return x, used
-            step = self._step(x, 0.0, damping)
-            moved = np.abs(step).max(initial=0.0)
-            trial = x + step * min(1.0, LONGEST_STEP / max(moved, 1e-300))
-            value = self._squares(trial)
-            if value < size:
-                slow = slow + 1 if size - value < 1e-3 * size else 0
-                x, size, damping = trial, value, max(damping / 10, 1e-10)
-                if slow == 6:  # it does not get nearer
-                    return x, used
-            elif damping > 1e3:
-                return x, used
-            else:
-                damping = max(10 * damping, 1e-6)
-            if moved < 1e-14:
-                return x, used
-        return x, most
-
-    def _motion(self, x: Array) -> float:
-        return float(np.linalg.norm((x - self.start)[: self.mech.dof]))
-
-    def _squares(self, x: Array) -> float:
-        error = self.rows(x)[0]
-        return float(error @ error)
-
-    def _step(self, x: Array, pull: float, damping: float) -> Array:
-        """Least squares of errors, motion from q0 and step, within the bounds."""
-        from scipy.optimize import lsq_linear
-
-        error, rows = self.rows(x)
-        free = self.moving
-        dof = np.arange(len(x)) < self.mech.dof
-        away = np.diag(pull * dof.astype(float))
-        matrix = np.vstack([rows, away, damping * np.eye(len(x))])[:, free]
-        right = np.concatenate([-error, away @ (self.start - x), np.zeros(len(x))])
-        step = np.zeros(len(x))
-        if not free.any():
-            return step
-        plain = np.linalg.lstsq(matrix, right, rcond=None)[0]
-        low, high = (self.lower - x)[free], (self.upper - x)[free]
-        if (plain < low - 1e-15).any() or (plain > high + 1e-15).any():
-            low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
-            narrow = high - low < 1e-12
-            inside = lsq_linear(matrix[:, ~narrow], right, (low[~narrow], high[~narrow]), method="bvls").x
-            plain = np.zeros(len(low))
-            plain[~narrow] = inside
-        step[free] = plain
-        return step
+        """A configuration with the poses, then that of the least motion from q0, by
+        Levenberg and Marquardt's method within the bounds; number of iterations."""
+        found: tuple[Array, int] = self._core.solve(np.ascontiguousarray(x))
+        return found
 
     def result(self, x: Array, used: int) -> InverseKinematics:
         x = np.where(self.moving, np.clip(x, self.lower, self.upper), x)
@@ -304,15 +206,9 @@ class _Problem:
             touched = (x <= self.lower + 1e-9) | (x >= self.upper - 1e-9)
             status = "limits" if (touched & self.moving).any() else "out of reach"
         residual = float(np.abs(error * self._lengths(len(error))).max(initial=0.0))
-        state = kinematics(self.mech, x[: self.mech.dof])
-        distances, angles = [0.0], [0.0]
-        for name, target, pinned in self.targets:
-            here = state.poses[name]
-            distances.append(float(np.linalg.norm(here[:3, 3] - (target[:3, 3] if pinned else target))))
-            if pinned:
-                angles.append(float(np.linalg.norm(spatial.so3_log(here[:3, :3].T @ target[:3, :3]))))
         q = Coordinates(self.mech, x[: self.mech.dof])
-        return InverseKinematics(q, status, residual, max(distances), max(angles), used)
+        distance, angle = self._core.farthest(x)
+        return InverseKinematics(q, status, residual, distance, angle, used)
 
 
 def _read_targets(mech: Mechanism, poses: Mapping[str, ArrayLike]) -> list[tuple[str, Array, bool]]:
@@ -328,11 +224,3 @@ def _read_targets(mech: Mechanism, poses: Mapping[str, ArrayLike]) -> list[tuple
         else:
             targets.append((name, checked_pose(value, f"pose of '{name}'"), True))
     return targets
-
-
-def _pose_rows(state: Kinematics, name: str, target: Array, pinned: bool) -> tuple[Array, Array]:
-    """Error of a body's pose, a twist (6,) or a displacement (3,) in its own frame, and its Jacobian."""
-    here, jacobian = state.poses[name], state.jacobian(name)
-    if not pinned:
-        return here[:3, :3].T @ (here[:3, 3] - target), jacobian[:3]
-    return -spatial.log(spatial.inverse(here) @ target), jacobian

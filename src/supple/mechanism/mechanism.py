@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -114,10 +114,17 @@ class Mechanism(Record):
         """Names of the coordinates of the joints that close loops."""
         return tuple(name for j in self.topology.loops for name in self.joints[j].axes)
 
-    @property
+    @cached_property
     def dof(self) -> int:
         """Number of coordinates of the spanning tree; with loops the mobility is smaller."""
         return self.topology.dof
+
+    @cached_property
+    def compiled(self) -> Any:
+        """Kinematics in the core."""
+        from supple.mechanism.compiled import compiled_kinematics
+
+        return compiled_kinematics(self)
 
     @cached_property
     def reference(self) -> Coordinates:
@@ -153,6 +160,17 @@ class Mechanism(Record):
         from supple.mechanism.mobility import unheld
 
         return unheld(self)
+
+    @cached_property
+    def ranges(self) -> tuple[NDArray[np.bool_], Array, Array]:
+        """Of the coordinates (n,) of the tree, then of the joints that close loops: whether inverse kinematics may move
+        them (neither a free base nor the amplitudes of flexible bodies), lower and upper limits, rad and m."""
+        tree = [self.joints[j] for j in self.topology.tree]
+        joints = [*tree, *(self.joints[j] for j in self.topology.loops)]
+        bases = {joint.name for joint in tree if joint.kind == "free" and WORLD in (joint.parent, joint.child)}
+        movable = [joint.interface is None and joint.name not in bases for joint in joints]
+        limits = np.concatenate([np.zeros((0, 2)), *(joint.limits for joint in joints)])
+        return np.repeat(np.array(movable, bool), [len(joint.axes) for joint in joints]), limits[:, 0], limits[:, 1]
 
     # names
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from supple import spatial
 from supple.mechanism.axes import axis_slices
 from supple.mechanism.idle import idle_spins, spin_increments
-from supple.mechanism.kinematics import Kinematics, displacement_across, displacements, kinematics
+from supple.mechanism.kinematics import Kinematics, displacement_across, kinematics
 from supple.mechanism.mechanism import Mechanism
 from supple.mechanism.record import Array
 
@@ -78,40 +77,8 @@ def constraints(mech: Mechanism, q: Array) -> tuple[Array, Array]:
     log(X(q)^-1 X_bodies), where X_bodies is the displacement across the joint computed from the bodies' poses and
     lengths are divided by the mechanism's radius. The Jacobian is exact where the joint is closed.
     """
-    dof, names = mech.dof, (*mech.coordinates, *mech.loop_coordinates)
-    state = kinematics(mech, q[:dof])
-    values, rows = [np.zeros(0)], [np.zeros((0, len(names)))]
-    if mech.topology.loops:
-        violation, jacobian = _loop_constraints(state, q[dof:])
-        values.append(violation)
-        rows.append(jacobian)
-    for coupling in mech.couplings:
-        if coupling.rigid:
-            row = np.zeros((1, len(names)))
-            row[0, [names.index(n) for n in coupling.coordinates]] = coupling.coefficients
-            values.append(row @ q - coupling.rest)
-            rows.append(row)
-    return np.concatenate(values), np.vstack(rows)
-
-
-def _loop_constraints(state: Kinematics, q: Array) -> tuple[Array, Array]:
-    """Violation (6 loops,) and Jacobian (6 loops, n) of the loop joints, whose coordinates are q."""
-    mech, dof = state.mechanism, state.mechanism.dof
-    joints, columns = zip(*((mech.joints[j], mech.topology.columns[j]) for j in mech.topology.loops), strict=True)
-    poses = np.concatenate([state.poses.array, np.eye(4)[None]])  # the last one is the world's, index -1
-    moves = np.vstack([mech.topology.moves, np.zeros(dof, dtype=bool)]).astype(float)
-    parents, children = ([mech.body_index(getattr(joint, end)) for joint in joints] for end in ("parent", "child"))
-    on_child = poses[children] @ np.array([joint.pose_child for joint in joints])
-    on_parent = poses[parents] @ np.array([joint.pose_parent for joint in joints])
-    inside = displacements(joints, [q[own] for own in columns])
-    scale = np.array([1 / (mech.radius or 1.0)] * 3 + [1.0] * 3)
-    values = scale * spatial.log(spatial.inverse(on_parent @ inside) @ on_child)
-    rows = np.zeros((len(joints), 6, dof + len(q)))
-    to_joint = spatial.adjoint(spatial.inverse(on_child))
-    rows[:, :, :dof] = (to_joint @ state.screws.T) * (moves[children] - moves[parents])[:, None, :]
-    for row, joint, own in zip(rows, joints, columns, strict=True):
-        row[:, dof + own.start : dof + own.stop] -= joint.twist_jacobian(q[own])
-    return values.ravel(), (scale[:, None] * rows).reshape(6 * len(joints), dof + len(q))
+    found: tuple[Array, Array] = mech.compiled.constraints(np.ascontiguousarray(q, np.float64), mech.radius or 1.0)
+    return found
 
 
 def _holding_rows(mech: Mechanism) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -128,7 +128,7 @@ class Moving(Protocol):
         """J; zero for quasi-statics."""
 
     @property
-    def contacts(self) -> tuple[Contact, ...]:
+    def contacts(self) -> Sequence[Contact]:
         """The contacts of the last step."""
 
     @property

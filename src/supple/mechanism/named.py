@@ -30,6 +30,17 @@ class _Named(np.ndarray[Any, np.dtype[np.float64]]):
         result.setflags(False)  # type: ignore[call-arg]  # write=False, but quicker
         return result
 
+    @classmethod
+    def like(cls, mechanism: Mechanism, *shape: int) -> tuple[Any, ...]:
+        """What the core needs to make such arrays, which is quicker than `__new__`."""
+        return np.ndarray.__new__, cls, shape, mechanism
+
+    def renamed(self, mechanism: Mechanism) -> Any:
+        """The same numbers with the names of another mechanism."""
+        result = self.view()
+        result.mechanism = mechanism
+        return result
+
     # Without __array_finalize__, which NumPy would call for every view: these make the copies that keep their names.
 
     def copy(self, order: Any = "C") -> Any:
@@ -51,7 +62,9 @@ class _Named(np.ndarray[Any, np.dtype[np.float64]]):
         return plain[()] if return_scalar else plain
 
     def __getitem__(self, key: Any) -> Any:
-        return self._named(key) if isinstance(key, str) and self._has_names else np.asarray(self)[key]
+        if isinstance(key, str) and hasattr(self, "mechanism"):  # `_has_names`, but quicker
+            return self._named(key)
+        return np.asarray(self)[key]
 
     def __contains__(self, key: Any) -> bool:
         """Whether indexing takes this name; for anything else, whether it is one of the numbers."""

@@ -39,6 +39,14 @@ class Poses(Sequence[Array]):
         """(r,) modal amplitudes of each flexible body, by its name, m: its shape in the frame of its reference
         interface. Zero (undeformed) where the poses came without amplitudes."""
 
+    def renamed(self, mechanism: Mechanism, name: str) -> Poses:
+        """The same poses with the names of another mechanism, in which this one has a name."""
+        result = Poses.__new__(Poses)
+        result.mechanism, result.array, result.amplitudes = mechanism, self.array, self.amplitudes
+        if self.amplitudes:
+            result.amplitudes = {f"{name}:{own}": values for own, values in self.amplitudes.items()}
+        return result
+
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
             return self.array[key]

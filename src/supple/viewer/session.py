@@ -567,7 +567,7 @@ class Session:
             displacement=self._meter.displacement(poses),
             kinetic=self._energy.kinetic,
             stored=self._energy.total - self._energy.kinetic - self._initial_energy,
-            contacts=sim.contacts,
+            contacts=tuple(sim.contacts),
             touches=dict(sim.touches),
             ellipsoids=self._measured_ellipsoids(at_once),
             real_time_factor=runner.real_time_factor,

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from supple import spatial
 from supple.errors import MechanismError
 from supple.mechanism import WORLD, Body, Joint, Mechanism, Mesh, Poses, Shape
 from supple.mechanism.joining import APPENDED, with_prefix
 from supple.mechanism.moving import Participant
-from supple.mechanism.named import Coordinates
+from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array
 from supple.mechanism.shapes import HeightField
@@ -22,18 +21,24 @@ from supple.mechanism.shapes import HeightField
 class Parts:
     """The mechanisms of a world by name. A part of one is named "mechanism:name"."""
 
-    def __init__(self, mechanisms: Mapping[str, Participant]) -> None:
-        self._mechanisms = mechanisms
+    def __init__(self, mechanisms: Mapping[str, Participant], resolved: dict[str, tuple[Participant, str]]) -> None:
+        """`resolved`: what `find` has found among these mechanisms; it adds to that."""
+        self._mechanisms, self._resolved = mechanisms, resolved
 
     # names
 
-    def find(self, name: str) -> tuple[Participant, str] | None:
+    def find(self, name: object) -> tuple[Participant, str] | None:
         """The mechanism that a name such as "mechanism:body" refers to, and the name of the part in it; None if no
         mechanism of the world begins it."""
-        for mechanism, sim in self._mechanisms.items():
-            if isinstance(name, str) and name.startswith(f"{mechanism}:"):
-                return sim, name[len(mechanism) + 1 :]
-        return None
+        if not isinstance(name, str):
+            return None
+        found = self._resolved.get(name)
+        if found is None:
+            for mechanism, sim in self._mechanisms.items():
+                if name.startswith(f"{mechanism}:"):
+                    found = self._resolved[name] = sim, name[len(mechanism) + 1 :]
+                    break
+        return found
 
     def grouped(self, given: Any, what: str) -> list[tuple[Participant, dict[str, Any]]]:
         """Values {"mechanism:name": value} as {name: value} for each mechanism."""
@@ -84,32 +89,37 @@ class Parts:
         own = {name: sim.poses for name, sim in self._mechanisms.items()}
         amplitudes = {f"{m}:{name}": values for m, poses in own.items() for name, values in poses.amplitudes.items()}
         arrays = [*(poses.array for poses in own.values()), np.reshape(objects, (-1, 4, 4))]
-        return Poses(whole, np.concatenate(arrays), amplitudes)
+        return Poses(whole, np.concatenate(arrays), amplitudes, False)
 
-    def q(self, whole: Mechanism, objects: Mapping[str, Array]) -> Coordinates:
-        """Coordinates (dof,) of all mechanisms, and of the objects from their poses (4, 4)."""
-        values = {name: _free_coordinates(whole, name, pose) for name, pose in objects.items()}
-        return self._ordered(whole, "q", values)
+    def velocities(self, whole: Mechanism, objects: Sequence[Array]) -> Twists:
+        """Twists (bodies, 6) of the bodies of all mechanisms, then of the objects (6,)."""
+        own = [sim.velocities for sim in self._mechanisms.values()]
+        velocities: Twists = self._joined(whole, own, [twist[None] for twist in objects])
+        return velocities
 
-    def qd(self, whole: Mechanism, objects: Mapping[str, tuple[Array, Array]]) -> Coordinates:
-        """Rates (dof,) of all mechanisms, and of the objects from their poses (4, 4) and twists (6,)."""
-        values = {}
-        for name, (pose, twist) in objects.items():
-            joint = whole.joint(_free_name(name))
-            jacobian = joint.twist_jacobian(_free_coordinates(whole, name, pose))
-            values[name] = np.asarray(np.linalg.lstsq(jacobian, twist, rcond=None)[0], dtype=np.float64)
-        return self._ordered(whole, "qd", values)
+    def q(self, whole: Mechanism, objects: Mapping[str, Any]) -> Coordinates:
+        """Coordinates (dof,) of all mechanisms, and of the objects relative to their first poses."""
+        values = [free.coordinates(_first_pose(whole, name)) for name, free in objects.items()]
+        q: Coordinates = self._joined(whole, [sim.q for sim in self._mechanisms.values()], values)
+        return q
 
-    def _ordered(self, whole: Mechanism, field: str, objects: Mapping[str, Array]) -> Coordinates:
-        """Numbers by coordinate, in the order of the whole."""
-        values: dict[str, float] = {}
-        for m, sim in self._mechanisms.items():
-            names = (f"{m}:{axis}" for axis in sim.mechanism.coordinates)
-            values |= dict(zip(names, np.asarray(getattr(sim, field)).tolist(), strict=True))
-        for name, numbers in objects.items():
-            values |= dict(zip(whole.joint(_free_name(name)).axes, numbers.tolist(), strict=True))
-        ordered: Coordinates = Coordinates(whole, np.array([values[axis] for axis in whole.coordinates]))
-        return ordered
+    def qd(self, whole: Mechanism, objects: Mapping[str, Any]) -> Coordinates:
+        """Their time derivative (dof,)."""
+        values = [free.rates(_first_pose(whole, name)) for name, free in objects.items()]
+        qd: Coordinates = self._joined(whole, [sim.qd for sim in self._mechanisms.values()], values)
+        return qd
+
+    def _joined(self, whole: Mechanism, own: Sequence[Any], objects: Sequence[Array]) -> Any:
+        """Arrays of the mechanisms, then of the objects, as one with the names of the whole: its bodies, and so its
+        coordinates, are in this order."""
+        kind = type(own[0]) if own else Coordinates if objects[0].ndim == 1 else Twists
+        return kind(whole, np.concatenate([*map(np.asarray, own), *objects]), False)
+
+
+def _first_pose(whole: Mechanism, name: str) -> Array:
+    """(4, 4) pose of an object when it was added."""
+    pose: Array = whole.joint(_free_name(name)).pose_parent
+    return pose
 
 
 def _free_name(name: str) -> str:
@@ -120,9 +130,3 @@ def _free_joint(name: str, pose: Array) -> Joint:
     """A free joint to the world: three translations, then a rotation vector."""
     axes = tuple(f"{name}:free.{i}" for i in range(6))
     return Joint(_free_name(name), WORLD, name, pose, np.eye(4), np.eye(6), (1, 1, 1, 3), axes=axes)
-
-
-def _free_coordinates(whole: Mechanism, name: str, pose: Array) -> Array:
-    """(6,) position and rotation vector of an object's pose (4, 4) in its first one."""
-    moved = spatial.inverse(whole.joint(_free_name(name)).pose_parent) @ pose
-    return np.concatenate([moved[:3, 3], spatial.so3_log(moved[:3, :3])])

@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from supple.engine.dynamics import STEPS_AT_ONCE, check_count, positive_seconds
 from supple.errors import ConvergenceError, MechanismError, RangeWarning, StartWarning, listed, user_level
 from supple.mechanism import WORLD, Body, Mechanism, Mesh, Poses, Shape
 from supple.mechanism.mechanism import STANDARD_GRAVITY
-from supple.mechanism.moving import Contact, Energy, Participant, can_join_world
+from supple.mechanism.moving import Energy, Participant, can_join_world
 from supple.mechanism.named import Coordinates, Twists
 from supple.mechanism.poses import find
 from supple.mechanism.record import Array, array, checked_name
@@ -29,6 +30,7 @@ from supple.mechanism.topology import welded_groups
 from supple.recording import Log, Recorder
 from supple.recording.log import start_log
 from supple.recording.observing import Observer, advance_observed
+from supple.world.contacts import Contacts
 from supple.world.parts import Parts
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ HALVINGS = 5
 PLANNED_STEPS = 65_536
 """Time steps for which the positions of motors are computed in advance."""
 
-NOT_COPIED = ("_core_world", "_objects", "_mechanisms", "_whole", "observers")
+NOT_COPIED = ("_core_world", "_objects", "_mechanisms", "_whole", "_resolved", "_stepped", "observers")
 """Attributes of a `World` that a copy makes anew."""
 
 
@@ -129,9 +131,15 @@ class World:
         self._checked_colliders = 0
         """The first so many colliders do not overlap at the start."""
         self._warned_of_residual = False
+        self._shapes_of: dict[str, tuple[int, Any]] = {}
+        """By a name that `force_on` takes: number of colliders, and (colliders,) whether they belong to it."""
+        self._resolved: dict[str, tuple[Participant, str]] = {}
+        """Mechanism and name in it by "mechanism:name", as far as they were asked for."""
+        self._stepped: list[Any] = []
+        """What the core steps of each mechanism."""
         self._initial_state: WorldState | None = None
-        self._whole: tuple[tuple[int, int], Mechanism] | None = None
-        """Numbers of participants and of ground shapes, and the mechanism made of them."""
+        self._whole: tuple[Mechanism, Participant | None] | None = None
+        """The mechanism made of all that is in the world, and the simulation that is alone in it, if one is."""
 
     @property
     def dt(self) -> float:
@@ -198,7 +206,9 @@ class World:
         self.ground(*(field for field in mech.height_fields if field.touches))
         index = self._core.add_participant(sim.participant)
         self._participants.append(name)
+        self._whole = None
         self._mechanisms[name] = sim
+        self._resolved = {}
         sim.in_world = name
         groups, bodies, first = welded_groups(mech.bodies, mech.joints), [], len(self._colliders)
         for (frame, body, _), fixed in zip(frames, colliders, strict=True):
@@ -229,7 +239,7 @@ class World:
 
     def _fill_core(self) -> None:
         """Adds everything to a new core, objects in their first states."""
-        self._core_world = None
+        self._core_world, self._stepped = None, []
         for name in self._participants:
             if name in self._mechanisms:
                 self._core.add_participant(self._mechanisms[name].participant)
@@ -288,6 +298,7 @@ class World:
         free.set_velocity(velocity)
         index = self._core.add_participant(free)
         self._participants.append(name)
+        self._whole = None
         self._objects[name] = free
         self.bodies[name] = body
         self.meshes |= meshes
@@ -310,6 +321,7 @@ class World:
         for each, shape in [(collider(shape, named, np.eye(4)), shape) for shape in shapes]:
             self._add_collider(each, shape.name or f"ground_{len(self._colliders)}", -1, -1)
             self.still.append(shape)
+            self._whole = None
 
     def cover(self, name: str, pad: Pad) -> None:
         """Covers a body with a soft pad, fixed to it: "mechanism:body", or the name of an object.
@@ -443,7 +455,10 @@ class World:
 
     def set_target(self, name: str | Mapping[str, ArrayLike], value: ArrayLike | None = None) -> None:
         """Sets set-points of mechanisms, rad or m: `set_target("arm:elbow", 0.3)` or {"arm:elbow": 0.3}."""
-        self.set_targets(one_or_more_targets(name, value))
+        if value is not None and (found := self._parts.find(name)) is not None:
+            found[0].set_targets({found[1]: value})
+        else:
+            self.set_targets(one_or_more_targets(name, value))
 
     def set_targets(self, targets: Any) -> None:
         """Sets set-points {"mechanism:name": position}, rad or m, of springs, couplings and motors."""
@@ -452,12 +467,18 @@ class World:
 
     def set_torque(self, name: Any, torque: ArrayLike | None = None) -> None:
         """Sets torques of drives, N m or N: `set_torque("arm:elbow", 2.0)` or {"arm:elbow": 2.0}."""
+        if torque is not None and (found := self._parts.find(name)) is not None:
+            found[0].set_torque(found[1], torque)
+            return
         for sim, own in self._parts.grouped(name if torque is None else {name: torque}, "torques"):
             sim.set_torque(own)
 
     def set_control(self, name: Any, control: float | None = None) -> None:
         """Sets controls of actuators, in the units of their file: `set_control("arm:grip", 255)` or
         {"arm:grip": 255}; None switches an actuator off."""
+        if control is not None and (found := self._parts.find(name)) is not None:
+            found[0].set_control(found[1], control)
+            return
         given = {name: control} if isinstance(name, str) else name
         for sim, own in self._parts.grouped(given, "controls"):
             sim.set_control(own)
@@ -488,8 +509,7 @@ class World:
             self._check_overlap()
         mechanisms = list(self._mechanisms.values())
         limiting = [sim for sim in mechanisms if sim.limits_forces]
-        for name, sim in self._mechanisms.items():  # `grow` of a linear model replaces what the core steps
-            self._core.set_participant(self._participants.index(name), sim.participant)
+        self._send_participants()
         plans = [sim.plan(n) for sim in mechanisms]
         done, outcome = 0, 0
         try:
@@ -514,6 +534,15 @@ class World:
                 3: "more than 1,000 points touch at once; use simpler or fewer shapes",
             }[outcome]
             raise ConvergenceError(f"the step from t = {self.time:.6g} s failed: {text}", time=self.time)
+
+    def _send_participants(self) -> None:
+        """Hands to the core what it steps, if it changed: `grow` of a linear model replaces it."""
+        stepped = [sim.participant for sim in self._mechanisms.values()]
+        if len(stepped) == len(self._stepped) and all(map(is_, stepped, self._stepped)):
+            return
+        for name, own in zip(self._mechanisms, stepped, strict=True):
+            self._core.set_participant(self._participants.index(name), own)
+        self._stepped = stepped
 
     def _advance_in_parts(self) -> bool:
         """Makes a time step that has no solution in parts, all things of the world and their contacts together. If
@@ -545,9 +574,9 @@ class World:
 
     def _warn_of_residual(self) -> None:
         """Warns once of contact impulses that do not obey the contact law."""
-        speed, time, first, second = self._core.worst_residual
-        if self._warned_of_residual or not speed:
+        if self._warned_of_residual or not self._core.worst_speed:
             return
+        speed, time, first, second = self._core.worst_residual
         self._warned_of_residual = True
         if first >= 0:
             where = f"between '{self._owners[first]}' and '{self._owners[second]}'"
@@ -567,7 +596,7 @@ class World:
         checked = self._checked_colliders
         previous = self._core.previous_contacts
         self._core.detect()
-        contacts = self._contact_records()
+        contacts = self.contacts.records
         self._core.previous_contacts = previous
         soft = [index for index, _ in self._pads.values()]
         rigid = ~np.isin(contacts["first"], soft) & ~np.isin(contacts["second"], soft)
@@ -636,42 +665,24 @@ class World:
         return velocity
 
     @property
-    def contacts(self) -> tuple[Contact, ...]:
-        """The contacts of the last step, including shapes that were close to each other without a contact force."""
-        records, names = self._contact_records(), self._owners
-        forces, torques = records["impulse"] / self.dt, records["moment"] / self.dt
-        return tuple(
-            Contact(
-                first=names[record["first"]],
-                second=names[record["second"]],
-                point=record["position"].copy(),
-                normal=record["normal"].copy(),
-                force=force,
-                torque=torque,
-                gap=float(record["gap"]),
-            )
-            for record, force, torque in zip(records, forces, torques, strict=True)
-        )
-
-    def _contact_records(self) -> Records:
-        """(n,) records of type `CONTACT`."""
-        records: Records = self._core.contacts().view(CONTACT)
-        return records
+    def contacts(self) -> Contacts:
+        """The contacts of the last step, including shapes that were close to each other without a contact force: a
+        sequence of `Contact`, and arrays of them all, such as `world.contacts.forces`."""
+        return Contacts(self._core.contacts(), self._owners, self.dt)
 
     def force_on(self, name: str) -> Array:
         """(3,) sum of the contact forces on an object, on a mechanism, or on one "mechanism:body", N, world axes."""
-        if name not in self._owners and name not in self._participants:
-            known = list(dict.fromkeys([*self._participants, *self._owners]))
-            find(known, name, "object, mechanism or ground in this world")
-        names = self._collider_participants if name in self._participants else self._owners
-        contacts, total = self._contact_records(), np.zeros(3)
-        forces = contacts["impulse"] / self.dt
-        for first, second, force in zip(contacts["first"], contacts["second"], forces, strict=True):
-            if names[first] == name:
-                total += force
-            if names[second] == name:
-                total -= force
-        return total
+        count, shapes = self._shapes_of.get(name, (0, None))
+        if count != len(self._owners):
+            if name not in self._owners and name not in self._participants:
+                known = list(dict.fromkeys([*self._participants, *self._owners]))
+                find(known, name, "object, mechanism or ground in this world")
+            names = self._collider_participants if name in self._participants else self._owners
+            shapes = np.array([own == name for own in names], dtype=np.uint8)
+            self._shapes_of[name] = len(self._owners), shapes
+        force = np.empty(3)
+        self._core.read_contact_force(shapes, self.dt, force)
+        return force
 
     @property
     def residual(self) -> float:
@@ -713,42 +724,59 @@ class World:
 
     @property
     def _parts(self) -> Parts:
-        return Parts(self._mechanisms)
+        return Parts(self._mechanisms, self._resolved)
 
     @property
     def mechanism(self) -> Mechanism:
         """All mechanisms, objects (on free joints) and the ground as one mechanism, to draw and to record. Its parts
         are named "mechanism:body", "mechanism:joint" and so on; an object has its own name."""
-        contents = (len(self._participants), len(self.still))
-        if self._whole is None or self._whole[0] != contents:
-            self._whole = contents, self._parts.joined(self.bodies, self.still, self.meshes)
-        return self._whole[1]
+        return self._contents[0]
+
+    @property
+    def _contents(self) -> tuple[Mechanism, Participant | None]:
+        """`_whole`, made when it is needed. What is read of a simulation that is alone needs only other names."""
+        if self._whole is None:
+            alone = len(self._participants) == len(self._mechanisms) == 1
+            whole = self._parts.joined(self.bodies, self.still, self.meshes)
+            self._whole = whole, next(iter(self._mechanisms.values())) if alone else None
+        return self._whole
 
     @property
     def poses(self) -> Poses:
         """World poses (4, 4) of the bodies of all mechanisms and of the objects, by the names of `mechanism`."""
-        return self._parts.poses(self.mechanism, [free.pose for free in self._objects.values()])
+        whole, alone = self._contents
+        if alone is not None:
+            return alone.poses.renamed(whole, next(iter(self._mechanisms)))
+        return self._parts.poses(whole, [free.pose for free in self._objects.values()])
 
     @property
     def velocities(self) -> Twists:
         """(bodies, 6) twists of the bodies of all mechanisms and of the objects, linear (m/s) then angular (rad/s),
         each in its own frame, by the names of `mechanism`."""
-        own = [np.asarray(sim.velocities) for sim in self._mechanisms.values()]
-        objects = [np.asarray(free.velocity)[None] for free in self._objects.values()]
-        velocities: Twists = Twists(self.mechanism, np.concatenate([*own, *objects]))
-        return velocities
+        whole, alone = self._contents
+        if alone is not None:
+            velocities: Twists = alone.velocities.renamed(whole)
+            return velocities
+        return self._parts.velocities(whole, [free.velocity for free in self._objects.values()])
 
     @property
     def q(self) -> Coordinates:
         """(dof,) coordinates of all mechanisms; of an object its position, m, and the rotation vector, rad, from its
         first pose; by the names of `mechanism`."""
-        return self._parts.q(self.mechanism, {name: free.pose for name, free in self._objects.items()})
+        whole, alone = self._contents
+        if alone is not None:
+            q: Coordinates = alone.q.renamed(whole)
+            return q
+        return self._parts.q(whole, self._objects)
 
     @property
     def qd(self) -> Coordinates:
         """(dof,) time derivative of `q`, rad/s and m/s."""
-        free = {name: (free.pose, np.asarray(free.velocity)) for name, free in self._objects.items()}
-        return self._parts.qd(self.mechanism, free)
+        whole, alone = self._contents
+        if alone is not None:
+            qd: Coordinates = alone.qd.renamed(whole)
+            return qd
+        return self._parts.qd(whole, self._objects)
 
     @property
     def coordinates(self) -> dict[str, Array]:
