@@ -29,7 +29,6 @@ SUPPLE_INLINE double& lane(Eight* row, int k) { return numbers(row + 1)[k]; }  /
 
 SUPPLE_INLINE void add(Three& to, const Three& more) { to = to + more; }
 SUPPLE_INLINE void subtract(Three& to, const Three& less) { to = to - less; }
-SUPPLE_INLINE Three product_transposed(const Turn& M, const Three& v) { return {dot(M.x, v), dot(M.y, v), dot(M.z, v)}; }
 // I v for an inertia of six numbers: xx, yy, zz, xy, xz, yz
 SUPPLE_INLINE Three times_inertia(const Eight* I, const Three& v) {
     return {I[0] * v.x + I[3] * v.y + I[4] * v.z, I[3] * v.x + I[1] * v.y + I[5] * v.z, I[4] * v.x + I[5] * v.y + I[2] * v.z};

@@ -151,11 +151,13 @@ void StateLayout::finish(const Model& model) {
         last = std::max(last, body[b]);
     }
     body_in_slot_.assign(last / width + 1, {});
+    centre_.assign(body_in_slot_.size(), {});
     for (std::size_t i = 0; i < width * body_in_slot_.size(); ++i) {
         const Pose in = carrier_[i] < 0 ? Pose{} : in_slot[carrier_[i]];
         for (int c = 0; c < 3; ++c) {
             for (int r = 0; r < 3; ++r) body_in_slot_[i / width][3 * c + r][i % width] = in.R(r, c);
             body_in_slot_[i / width][9 + c][i % width] = in.p[c];
+            if (carrier_[i] >= 0) centre_[i / width][c][i % width] = model.group_centre[carrier_[i]][c];
         }
     }
 }
@@ -192,6 +194,24 @@ Vec6 StateLayout::twist(const Model& model, const State& state, int b) const {
     for (int k = 0; k < 3; ++k) turned[k] = slots.R[3 * k][l] * v[0] + slots.R[3 * k + 1][l] * v[1] + slots.R[3 * k + 2][l] * v[2];
     const Vec3 centre_velocity = in_slot[b].R.transpose() * turned;
     return stack(centre_velocity - spin.cross(model.group_centre[b]), spin);
+}
+
+void StateLayout::write_velocities(const Model& model, const State& state, double* rows) const {
+    alignas(64) double twists[width][width];
+    for (std::size_t k = 0; k < body_in_slot_.size(); ++k) {
+        const State::Slots& slots = state.slots[k];
+        const Turn R = {three(slots.R), three(slots.R + 3), three(slots.R + 6)};
+        const Eight* fixed = body_in_slot_[k].data();
+        const Turn in_slot = {three(fixed), three(fixed + 3), three(fixed + 6)};
+        const Three w = product_transposed(in_slot, three(slots.spin));
+        const Three v = product_transposed(in_slot, product_transposed(R, three(slots.centre_velocity))) - cross(w, three(centre_[k].data()));
+        Eight lanes[8] = {v.x, v.y, v.z, w.x, w.y, w.z, every(0.0), every(0.0)};
+        transpose(lanes);
+        for (int l = 0; l < width; ++l) store(twists[l], lanes[l]);
+        for (int l = 0; l < width; ++l)
+            if (const int b = carrier_[width * k + l]; b >= 0) std::copy_n(twists[l], 6, rows + 6 * b);
+    }
+    for (int b : carried_) Eigen::Map<Vec6>(rows + 6 * b, 6) = twist(model, state, b);
 }
 
 namespace {

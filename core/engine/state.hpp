@@ -129,6 +129,7 @@ class StateLayout {
     Vec6 twist(const Model& model, const State& state, int body) const;  // in the body's own frame
     template <class Block>
     void write_poses(const std::vector<Block>& blocks, double* rows) const;  // (bodies, 4, 4)
+    void write_velocities(const Model& model, const State& state, double* rows) const;  // (bodies, 6), twists as above
     // Coordinates and rates of their increments (axes,). `loops`: also those of loop joints that have no slots.
     void coordinates(const Model& model, const State& state, double* q, double* rates, bool loops = true) const;
     // Joints that close loops, and their wrenches (6 each), as those of `wrenches`.
@@ -149,6 +150,7 @@ class StateLayout {
 
     std::vector<int> carrier_;                        // per slot: the body whose pose `write_poses` writes, -1 for none
     std::vector<std::array<Eight, 12>> body_in_slot_;  // poses of these in their slots
+    std::vector<std::array<Eight, 3>> centre_;         // centres of mass of their groups, in their frames
     std::vector<int> carried_;                        // other bodies of groups
 };
 

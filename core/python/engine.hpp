@@ -75,12 +75,10 @@ class Engine {
         Doubles controls;
         if (!n) return false;
         if (control.is_none() && read_finite(given, n, controls)) {
-            refresh();
             for (std::size_t i = 0; i < n; ++i) set(i, controls.data()[i]);
             return true;
         }
         if (!arrays.controls.read(given, control)) return false;
-        refresh();
         for (const auto& [i, value] : arrays.controls.values()) set(i, value);
         return true;
     }
@@ -191,9 +189,8 @@ class Engine {
     }
     nb::object velocities(const nb::tuple& like) const {  // (bodies, 6)
         return named_array(like, 6 * system.bodies(), [&](double* rows) {
-            for (int b = 0; b < system.bodies(); ++b)
-                Eigen::Map<Vec6>(rows + 6 * b) =
-                    stepper ? stepper->layout().twist(system.model(), stepper->state, b) : system.velocity[b];
+            if (stepper) return stepper->layout().write_velocities(system.model(), stepper->state, rows);
+            for (int b = 0; b < system.bodies(); ++b) Eigen::Map<Vec6>(rows + 6 * b, 6) = system.velocity[b];
         });
     }
     Array reactions() const {

@@ -165,10 +165,10 @@ void bind_engine(nb::module_& module) {
         .def_prop_ro("uncovered", [](const Engine& e) { return e.stepper->uncovered(); })
         .def_prop_ro("solver", [](const Engine& e) { return e.stepper->solver(); })
         .def("use_passes", [](Engine& e, bool use) { e.stepper->use_passes(use); })
-        .def("tree_q", &Engine::tree_q)
-        .def("tree_rates", &Engine::tree_rates)
+        .def("tree_q", &Engine::tree_q, nb::sig("def tree_q(self, like: tuple, /) -> typing.Any"))
+        .def("tree_rates", &Engine::tree_rates, nb::sig("def tree_rates(self, like: tuple, /) -> typing.Any"))
         .def("read_poses", &Engine::read_poses)
-        .def("velocities", &Engine::velocities)
+        .def("velocities", &Engine::velocities, nb::sig("def velocities(self, like: tuple, /) -> typing.Any"))
         .def_prop_ro("q", [](const Engine& e) { return numpy(e.coordinates().first, {static_cast<std::size_t>(e.system.axes())}); },
                      nb::rv_policy::automatic)
         .def_prop_ro("mu", &Engine::mu, nb::rv_policy::automatic)

@@ -42,6 +42,7 @@ struct Turn {  // a rotation, or a symmetric matrix, by columns
 };
 SUPPLE_INLINE Three operator*(const Turn& R, const Three& a) { return a.x * R.x + (a.y * R.y + a.z * R.z); }
 SUPPLE_INLINE Turn operator*(const Turn& A, const Turn& B) { return {A * B.x, A * B.y, A * B.z}; }
+SUPPLE_INLINE Three product_transposed(const Turn& M, const Three& v) { return {dot(M.x, v), dot(M.y, v), dot(M.z, v)}; }
 SUPPLE_INLINE Turn transposed(const Turn& R) {
     return {{R.x.x, R.y.x, R.z.x}, {R.x.y, R.y.y, R.z.y}, {R.x.z, R.y.z, R.z.z}};
 }

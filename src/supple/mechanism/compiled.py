@@ -25,7 +25,9 @@ def compiled_kinematics(mech: Mechanism) -> Any:
         core.add_joint(
             mech.body_index(joint.parent),
             mech.body_index(joint.child),
-            *(np.ascontiguousarray(part) for part in (joint.pose_parent, joint.pose_child, joint.twists)),
+            np.ascontiguousarray(joint.pose_parent),
+            np.ascontiguousarray(joint.pose_child),
+            np.ascontiguousarray(joint.twists),
             list(joint.blocks),
             joint.armature,
         )
