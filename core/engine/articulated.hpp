@@ -132,6 +132,7 @@ class Articulated {
     struct Past {
         Eight R[9], turn[3], centre[3], centre_before[3], momentum[6], momentum_before[6];
         Eight q, q_before, p, p_before, rate, rate_before;
+        Eight missed, expected;  // by which extrapolated rates missed q; the same expected of the next step
         Eight spin[3], centre_velocity[3];
         Eight wrench[6];  // applied wrench less the rate of momentum, at the centre of mass; the joints transmit it
     };
@@ -199,6 +200,7 @@ class Articulated {
         Mat3 rotation;    // present
         Mat3 rotation_past, rotation_before;         // of the joint as it is described, as all below
         Vec3 rate, rate_before, p, p_before;
+        Vec3 missed, expected, t_missed, t_expected;  // as in Past
         int shift_axis = -1;  // as in Node; the translations are along the axes of the node's frame, on a parent at rest
         bool sprung = false;  // whether springs, dampers or armatures act on the translations
         Mat3 along;           // these axes in the world
@@ -312,6 +314,17 @@ class Articulated {
         bool equality = false;
         int active = 0, active_past = 0;
     };
+    struct Drives {  // actuators of eight coordinates, one of each; where a coordinate has several, the block has several of these
+        int block = 0;
+        std::array<int, width> actuator;  // -1: none
+        Eight law[3], lower, upper;       // force = law[0] + law[1] q + law[2] rate, and its range
+        Eight gear, contained, share[2];
+        Eight end;                        // of the range that the force is at: 1 upper, 0 none, -1 lower
+        Eight torque[3];                  // beyond that of the springs, on this piece of the law: torque[0] + torque[1] q + torque[2] rate
+
+        void read(const System& system);
+        void choose_piece();
+    };
     struct NodeLoad {
         int node = 0, body = 0;
         Vec3 point, force, torque;
@@ -360,6 +373,7 @@ class Articulated {
     void keep();                                  // stores the state for `restore_kept_state`
     template <bool second>
     bool predict(const Step& step);               // false: the step has no solution
+    double trend_of(const Step& step) const;      // by which the predictor extrapolates the change of rates
     // Newton's method from the present state, with the last factors at first unless `refactor`.
     template <bool second>
     bool iterate(const Step& step, bool refactor);
@@ -512,7 +526,8 @@ class Articulated {
     std::vector<double> correction_, rho_, rho_kept_, extra_torque_;
     std::vector<std::pair<int, int>> curves_;  // node, curve; sorted, as the two lists below
     std::vector<std::pair<int, int>> actuators_;  // node, actuator
-    std::vector<signed char> ends_of_range_;      // while `iterate` works, per actuator: as in `end_of_range`; else empty
+    std::vector<Drives> drives_;                  // the same actuators
+    std::vector<signed char> ends_of_range_;      // while `iterate` works, per actuator of a coupling: as in Drives; else empty
     std::vector<BallNode> balls_;
     std::vector<int> ball_of_;
     std::vector<FlexibleNode> flexible_;
@@ -547,6 +562,7 @@ class Articulated {
     std::vector<Front> fronts_;
     std::vector<int> front_of_;
     std::vector<std::vector<LoopEnd>> ends_;   // per node
+    std::vector<double> multiplier_change_, multiplier_expected_;  // in the last step, and expected in the next
     std::vector<double> multiplier_, residual_, tie_step_, diagonal_, tie_kept_;
     std::vector<Eight> numbers_;
     std::size_t second_steps_ = 0;      // from the corrections of multipliers to those for the second right-hand side
@@ -556,6 +572,7 @@ class Articulated {
     std::vector<Eight> carried_;        // wrench carried by each node, about origin_; of `factorise_exactly`
     bool redundant_ = false;  // some ties are redundant: pivots of the last factors are as small as the regularisation
     bool redundant_past_ = false;
+    double curvature_ = 1;     // contraction rate with old factors over the first correction with them, 1/rad; of the last steps
     double decay_ = 0;         // fraction of the null-space part of multipliers that the next correction removes
     double gap_ = 0, soft_scale_ = 1;
 

@@ -62,6 +62,10 @@ void Articulated::read(const System& s, const History& history, double h, bool f
     h_past_ = h;
     in_step_ = false;
     contact_loads_.clear();
+    curvature_ = 1;
+    for (auto* v : {&multiplier_change_, &multiplier_expected_}) std::fill(v->begin(), v->end(), 0.0);
+    for (Past& past : past_) past.missed = past.expected = every(0.0);
+    for (BallNode& node : balls_) node.missed = node.expected = node.t_missed = node.t_expected = Vec3::Zero();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (nodes_[i].size != 1) continue;
         const int l = static_cast<int>(i % width), a = nodes_[i].axis;
@@ -386,7 +390,7 @@ void Articulated::visit_state(Self& self, Visit visit) {
     for (auto& ball : self.balls_) {
         for (auto* R : {&ball.rotation_past, &ball.rotation_before}) visit(R->data(), 9);
         for (auto* v : {&ball.rate, &ball.rate_before, &ball.p, &ball.p_before, &ball.t, &ball.t_past, &ball.t_before, &ball.t_rate,
-                        &ball.t_rate_before})
+                        &ball.t_rate_before, &ball.missed, &ball.expected, &ball.t_missed, &ball.t_expected})
             visit(v->data(), 3);
     }
     for (auto& each : self.flexible_) {
@@ -400,9 +404,9 @@ void Articulated::visit_state(Self& self, Visit visit) {
         for (auto* v : {&bushing.past, &bushing.before, &bushing.rate, &bushing.rate_before}) visit(v->data(), 6);
     for (auto& coupling : self.couplings_)
         for (auto* v : {&coupling.value, &coupling.past, &coupling.before}) visit(v, 1);
-    visit(self.multiplier_.data(), self.tie_rows_);
+    for (auto* v : {&self.multiplier_, &self.multiplier_change_, &self.multiplier_expected_}) visit(v->data(), self.tie_rows_);
     visit(self.rho_.data(), static_cast<int>(self.rho_.size()));
-    visit(&self.h_past_, 1);
+    for (auto* v : {&self.h_past_, &self.curvature_}) visit(v, 1);
 }
 
 std::size_t Articulated::saved_size() const {
