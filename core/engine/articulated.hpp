@@ -132,7 +132,7 @@ class Articulated {
     struct Past {
         Eight R[9], turn[3], centre[3], centre_before[3], momentum[6], momentum_before[6];
         Eight q, q_before, p, p_before, rate, rate_before;
-        Eight missed, expected;  // by which extrapolated rates missed q; the same expected of the next step
+        Eight missed, expected;  // by which extrapolated rates missed q, and are expected to miss it in the next step
         Eight spin[3], centre_velocity[3];
         Eight wrench[6];  // applied wrench less the rate of momentum, at the centre of mass; the joints transmit it
     };
@@ -562,7 +562,6 @@ class Articulated {
     std::vector<Front> fronts_;
     std::vector<int> front_of_;
     std::vector<std::vector<LoopEnd>> ends_;   // per node
-    std::vector<double> multiplier_change_, multiplier_expected_;  // in the last step, and expected in the next
     std::vector<double> multiplier_, residual_, tie_step_, diagonal_, tie_kept_;
     std::vector<Eight> numbers_;
     std::size_t second_steps_ = 0;      // from the corrections of multipliers to those for the second right-hand side
@@ -572,7 +571,7 @@ class Articulated {
     std::vector<Eight> carried_;        // wrench carried by each node, about origin_; of `factorise_exactly`
     bool redundant_ = false;  // some ties are redundant: pivots of the last factors are as small as the regularisation
     bool redundant_past_ = false;
-    double curvature_ = 1;     // contraction rate with old factors over the first correction with them, 1/rad; of the last steps
+    double curvature_ = 1;     // contraction rate of Newton's method over the first correction with its factors, 1/rad; of the last steps
     double decay_ = 0;         // fraction of the null-space part of multipliers that the next correction removes
     double gap_ = 0, soft_scale_ = 1;
 

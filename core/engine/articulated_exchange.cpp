@@ -63,7 +63,6 @@ void Articulated::read(const System& s, const History& history, double h, bool f
     in_step_ = false;
     contact_loads_.clear();
     curvature_ = 1;
-    for (auto* v : {&multiplier_change_, &multiplier_expected_}) std::fill(v->begin(), v->end(), 0.0);
     for (Past& past : past_) past.missed = past.expected = every(0.0);
     for (BallNode& node : balls_) node.missed = node.expected = node.t_missed = node.t_expected = Vec3::Zero();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -404,7 +403,7 @@ void Articulated::visit_state(Self& self, Visit visit) {
         for (auto* v : {&bushing.past, &bushing.before, &bushing.rate, &bushing.rate_before}) visit(v->data(), 6);
     for (auto& coupling : self.couplings_)
         for (auto* v : {&coupling.value, &coupling.past, &coupling.before}) visit(v, 1);
-    for (auto* v : {&self.multiplier_, &self.multiplier_change_, &self.multiplier_expected_}) visit(v->data(), self.tie_rows_);
+    visit(self.multiplier_.data(), self.tie_rows_);
     visit(self.rho_.data(), static_cast<int>(self.rho_.size()));
     for (auto* v : {&self.h_past_, &self.curvature_}) visit(v, 1);
 }

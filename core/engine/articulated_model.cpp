@@ -398,8 +398,7 @@ void Articulated::add_ties(const Model& model) {
     std::sort(stops_.begin(), stops_.end());
     for (const Coupling& c : couplings_)
         if (c.nodes.empty()) uncovered_ = "an empty coupling";
-    for (auto* v : {&multiplier_, &tie_kept_, &multiplier_change_, &multiplier_expected_})
-        v->assign(tie_rows_ + width, 0.0);  // those of a loop are read and written as a vector
+    multiplier_.assign(tie_rows_ + width, 0.0);  // those of a loop are read and written as a vector
     residual_.assign(tie_rows_ + width, 0.0);
     tie_step_.assign(tie_rows_, 0.0);
     diagonal_.assign(tie_rows_, 0.0);

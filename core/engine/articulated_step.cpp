@@ -296,7 +296,7 @@ SUPPLE_INLINE Numbers extrapolated(const Numbers& rate, const Numbers& before, d
 // by a factor of each coordinate near it. After a set-point jumped, for instance, it decays.
 struct Growth {
     double product = 0, square = 0, square_before = 0;  // sums over the coordinates, rad^2 or radii^2
-    double lower = 0, upper = 0;                        // of the factors
+    double factor = 0, spread = 0;  // the common factor, zero if nothing can be expected; how far from it the others may be
 
     void add(double missed, double before) {
         product += missed * before;
@@ -304,21 +304,20 @@ struct Growth {
         square_before += before * before;
     }
     void fit() {
-        const double factor = product / square_before;
-        if (!(factor > 0 && factor < largest_growth)) return;
-        const double spread = product * factor > trusted_correlation * square ? spread_of_growth : 0;
-        lower = factor - spread;
-        upper = factor + spread;
+        factor = product / square_before;
+        if (!(factor > 0 && factor < largest_growth)) factor = 0;
+        else if (product * factor > trusted_correlation * square) spread = spread_of_growth;
     }
     double expected(double missed, double before) const {
-        return missed * (before == 0 ? lower : std::clamp(missed / before, lower, upper));
+        return missed * (before == 0 || spread == 0 ? factor : std::clamp(missed / before, factor - spread, factor + spread));
     }
     Vec3 expected(const Vec3& missed, const Vec3& before) const {
         return {expected(missed[0], before[0]), expected(missed[1], before[1]), expected(missed[2], before[2])};
     }
     Eight expected(const Eight& missed, const Eight& before) const {
+        if (spread == 0) return factor * missed;
         const Eight none = every(0.0), ratio = missed / choose(before * before > none, before, every(1.0));
-        return missed * larger(every(lower), -larger(every(-upper), -ratio));
+        return missed * larger(every(factor - spread), -larger(every(-factor - spread), -ratio));
     }
 };
 }  // namespace
@@ -354,7 +353,6 @@ bool Articulated::predict(const Step& step) {
     for (FlexibleNode& each : flexible_)
         for (int p = 0; p < each.modes; ++p)
             each.eta[p] = each.past.eta[p] + step.h * (each.rate[p] + trend * (each.rate[p] - each.rate_before[p]));
-    for (int r = 0; trend > 0 && r < tie_rows_; ++r) multiplier_[r] += multiplier_expected_[r];
     lock_coordinates();
     return true;
 }
@@ -414,7 +412,11 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         const double size = outward();
         ++iterations;
         if (!std::isfinite(size)) return false;
+        const double rate = size / last;  // zero after the first correction
         refactor = contraction.pays_to_refactor(size, last, refactor);
+        // With redundant ties, rounding errors of the multipliers hide how corrections shrink: new factors if three more corrections
+        // at this rate do not suffice.
+        if (redundant_) refactor = !(rate < convergence::shrinking) || size * rate * rate * rate > convergence::negligible_correction;
         const bool done = convergence::reached(k, size, last);
         last = size;
         // Limits and ends of ranges change once the coordinates show it, before these have converged.
@@ -544,12 +546,6 @@ void Articulated::accept(const Step& step) {
         node.t_expected = growth.expected(node.t_missed, node.t_expected);
     }
     accept_flexible(step);
-    for (int r = 0; r < tie_rows_; ++r) {
-        const double change = multiplier_[r] - tie_kept_[r], growing = change * multiplier_change_[r];
-        const bool smooth = growing > 0 && growing < largest_growth * multiplier_change_[r] * multiplier_change_[r];
-        multiplier_expected_[r] = trend > 0 && smooth ? change * change / multiplier_change_[r] : 0.0;
-        multiplier_change_[r] = change;
-    }
     for (Loop& loop : loops_) {
         if (loop.rows != 5) continue;
         const double angle = free_angle(loop);
