@@ -12,8 +12,8 @@ namespace {
 constexpr double decay_per_step = 0.005;
 constexpr int changes_at_once = 5;    // changes of the active set before limits change one at a time
 constexpr int most_changes = 40;
-// What extrapolated rates miss is expected again if it grows by at most this factor from step to step; the factors of single coordinates
-// are trusted this near to the common one, and if their correlation exceeds this.
+// What extrapolated rates miss is expected again if it grows by at most this factor from step to step; the factors of single
+// coordinates are trusted this near to the common one, and if their correlation exceeds this.
 constexpr double largest_growth = 1.25, spread_of_growth = 0.1, trusted_correlation = 0.99;
 constexpr double nearly_converged = 5e-3;  // expected error, rad or radii, below which limits and ends of ranges are looked at
 }  // namespace
@@ -224,8 +224,10 @@ bool Articulated::update_ends_of_range(const Step& step, bool first, bool one) {
         const Past& past = past_[drives.block];
         Eight rate = step.c0 * q + step.c1 * past.q;
         if (second) rate += step.c2 * past.q_before;
-        const Eight force = drives.law[0] + drives.law[1] * q + (1 / step.h) * drives.law[2] * rate, rounding = 1e-12 * absolute(force);
-        const Eight wanted = choose(force > drives.upper + rounding, every(1.0), choose(force < drives.lower - rounding, every(-1.0), none));
+        const Eight force = drives.law[0] + drives.law[1] * q + (1 / step.h) * drives.law[2] * rate;
+        const Eight rounding = 1e-12 * absolute(force);
+        const Eight below = choose(force < drives.lower - rounding, every(-1.0), none);
+        const Eight wanted = choose(force > drives.upper + rounding, every(1.0), below);
         const Eight inward = choose(now > none, drives.upper - force, force - drives.lower);
         Eight next = choose(wanted * now < none, none, wanted);
         next = choose(now * now > none, choose(inward > rounding, next, now), next);
@@ -358,7 +360,8 @@ bool Articulated::predict(const Step& step) {
 }
 
 namespace {
-// How fast corrections shrink. With factors of the tangent at an error e the next correction is about `curvature` e times as large.
+// How fast corrections shrink. With factors of the tangent at an error e the next correction is about `curvature` e times as
+// large.
 struct Contraction {
     double curvature;
     double first = NAN;  // correction with these factors when they were new; unknown for those from before the iteration
@@ -376,7 +379,8 @@ struct Contraction {
         if (seen > 0 && size > noise) curvature = std::max(curvature, old ? seen / first : 2 * seen / last);
         if (refactored) first = size;
         const bool steady = old && !refactored;
-        const double rate = steady ? seen : std::max(refactored ? 0.0 : 2 * seen, std::isnan(first) ? 0.0 : curvature * first);
+        const double bound = std::isnan(first) ? 0.0 : curvature * first;
+        const double rate = steady ? seen : std::max(refactored ? 0.0 : 2 * seen, bound);
         old = !refactored;
         if (!(size < convergence::shrinking * last)) return true;
         const double next = size * rate;
@@ -420,7 +424,8 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         const bool done = convergence::reached(k, size, last);
         last = size;
         // Limits and ends of ranges change once the coordinates show it, before these have converged.
-        if (!done && !(early && std::min(size, contraction.curvature * size * size) < nearly_converged && changes < changes_at_once)) continue;
+        const double error = std::min(size, contraction.curvature * size * size);
+        if (!done && !(early && error < nearly_converged && changes < changes_at_once)) continue;
         early = false;
         if (update_limits(changes >= changes_at_once)) {
             if (++changes > most_changes) return false;
@@ -540,7 +545,8 @@ void Articulated::accept(const Step& step) {
     growth.square += sum(squares);
     growth.square_before += sum(squares_before);
     if (trend > 0) growth.fit();
-    for (int b = grounded_ / width; b < blocks_; ++b) past_[b].expected = growth.expected(past_[b].missed, past_[b].expected);
+    for (int b = grounded_ / width; b < blocks_; ++b)
+        past_[b].expected = growth.expected(past_[b].missed, past_[b].expected);
     for (BallNode& node : balls_) {
         node.expected = growth.expected(node.missed, node.expected);
         node.t_expected = growth.expected(node.t_missed, node.t_expected);
