@@ -61,11 +61,12 @@ void Articulated::forward() {
                     Z = load_four(&out[m][8]);
                     P = load_four(&out[m][12]);
                 } else {
-                    const Pose from = pose(parent);
-                    X = four(from.R(0, 0), from.R(1, 0), from.R(2, 0));
-                    Y = four(from.R(0, 1), from.R(1, 1), from.R(2, 1));
-                    Z = four(from.R(0, 2), from.R(1, 2), from.R(2, 2));
-                    P = four(from.p[0], from.p[1], from.p[2]);
+                    const double* from = numbers(present_[parent / width].R) + m;  // a number of the pose every `width`
+                    auto column = [&](int c) { return four(from[width * c], from[width * (c + 1)], from[width * (c + 2)]); };
+                    X = column(0);
+                    Y = column(3);
+                    Z = column(6);
+                    P = column(9);
                 }
             }
             const Four x = X * local[0][l] + (Y * local[1][l] + Z * local[2][l]);

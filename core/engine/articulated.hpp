@@ -280,6 +280,17 @@ class Articulated {
         bool equality = false;
         int active = 0;
     };
+    struct Drives {  // actuators of eight coordinates, one of each; where a coordinate has several, the block has several of these
+        int block = 0;
+        std::array<int, width> actuator;  // -1: none
+        Eight law[3], lower, upper;       // force = law[0] + law[1] q + law[2] rate, and its range
+        Eight gear, contained, share[2];
+        Eight end;                        // of the range that the force is at: 1 upper, 0 none, -1 lower
+        Eight torque[3];                  // beyond that of the springs, on this piece of the law: torque[0] + torque[1] q + torque[2] rate
+
+        void read(const System& system);
+        void choose_piece();
+    };
     struct NodeLoad {
         int node = 0, body = 0;
         Vec3 point, force, torque;
@@ -323,6 +334,7 @@ class Articulated {
     void take(const State& state);                // multipliers, active limits and columns of couplings at the start of a step
     template <bool second>
     bool predict(const Step& step);               // false: the step has no solution
+    double trend_of(const State& past, const Step& step) const; // by which the predictor extrapolates the change of rates
     // Newton's method from the present state, with the last factors at first unless `refactor`.
     template <bool second>
     bool iterate(const Step& step, bool refactor);
@@ -461,7 +473,8 @@ class Articulated {
     std::vector<double> correction_, rho_, extra_torque_;
     std::vector<std::pair<int, int>> curves_;  // node, curve; sorted, as the two lists below
     std::vector<std::pair<int, int>> actuators_;  // node, actuator
-    std::vector<signed char> ends_of_range_;      // while `iterate` works, per actuator: as in `end_of_range`; else empty
+    std::vector<Drives> drives_;                  // the same actuators
+    std::vector<signed char> ends_of_range_;      // while `iterate` works, per actuator of a coupling: as in Drives; else empty
     std::vector<BallNode> balls_;
     std::vector<int> ball_of_;
     std::vector<FlexibleNode> flexible_;
@@ -497,6 +510,7 @@ class Articulated {
     const ExactBody* exact_ = nullptr;  // while `factorise_exactly` works
     std::vector<Eight> carried_;        // wrench carried by each node, about origin_; of `factorise_exactly`
     bool redundant_ = false;  // some ties are redundant: pivots of the last factors are as small as the regularisation
+    double curvature_ = 1;     // contraction rate of Newton's method over the first correction with its factors, 1/rad; of the last steps
     double decay_ = 0;         // fraction of the null-space part of multipliers that the next correction removes
     double gap_ = 0, soft_scale_ = 1;
 

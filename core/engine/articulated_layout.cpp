@@ -100,6 +100,17 @@ void Articulated::lay_out_nodes() {
                     node.axis < s.model().joints[loop.joint].first + s.model().joints[loop.joint].count)
                     unresisted_[i] = 1;
     }
+    for (std::size_t k = 0, of_node = 0; k < actuators_.size(); ++k) {
+        const auto [node, actuator] = actuators_[k];
+        of_node = k > 0 && actuators_[k - 1].first == node ? of_node + 1 : 0;
+        std::size_t at = 0;  // of the node's block, the drives with a free lane
+        for (std::size_t skip = of_node; at < drives_.size() && (drives_[at].block != node / width || skip-- > 0);) ++at;
+        if (at == drives_.size()) {
+            drives_.emplace_back().block = node / width;
+            drives_.back().actuator.fill(-1);
+        }
+        drives_[at].actuator[node % width] = actuator;
+    }
 }
 
 // Slots of the nodes; behind them come those of the coordinates of loop joints without nodes, if these are needed.

@@ -12,7 +12,10 @@ namespace {
 constexpr double decay_per_step = 0.005;
 constexpr int changes_at_once = 5;    // changes of the active set before limits change one at a time
 constexpr int most_changes = 40;
-constexpr double nearly_converged = 1e-3;  // correction, rad or radii
+// What extrapolated rates miss is expected again if it grows by at most this factor from step to step; the factors of single
+// coordinates are trusted this near to the common one, and if their correlation exceeds this.
+constexpr double largest_growth = 1.25, spread_of_growth = 0.1, trusted_correlation = 0.99;
+constexpr double nearly_converged = 5e-3;  // expected error, rad or radii, below which limits and ends of ranges are looked at
 }  // namespace
 
 // Motion of eight bodies at the end of the step.
@@ -60,10 +63,17 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
     each_of(curves_, [&](int curve, int l, double& t, double& d, double& energy) {
         system_->model().curves[curve].evaluate(now.q[l] - fixed.rest[l], t, d, energy);
     });
-    each_of(actuators_, [&](int actuator, int l, double& t, double& d, double&) {
-        t = -excess(actuator, now.q[l], rates[l], c, d);
-        d = -d;
-    });
+    if (ends_of_range_.empty())
+        each_of(actuators_, [&](int actuator, int l, double& t, double& d, double&) {
+            t = -system_->excess(actuator, now.q[l], rates[l], c, d);
+            d = -d;
+        });
+    else
+        for (const Drives& drives : drives_)
+            if (drives.block == b) {
+                torque -= drives.torque[0] + drives.torque[1] * now.q + drives.torque[2] * rate;
+                slope -= drives.torque[1] + c * drives.torque[2];
+            }
     each_of(stops_, [&](int row, int l, double& t, double& d, double& energy) {
         system_->model().rows[row].stop_torque(now.q[l], t, d, energy);
     });
@@ -81,8 +91,12 @@ void Articulated::take(const State& state) {
     limit_changed_ = false;
     contact_loads_.clear();
     redundant_ = state.redundant;
+    curvature_ = state.curvature;
     std::copy(state.loop_multipliers.begin(), state.loop_multipliers.end(), multiplier_.begin());
-    for (Lock& lock : locks_) lock.active = lock.equality ? 1 : (lock.coefficient < 0 ? -1 : 1) * state.active[lock.system_row];
+    for (Lock& lock : locks_) {
+        lock.active = lock.equality ? 1 : (lock.coefficient < 0 ? -1 : 1) * state.active[lock.system_row];
+        if (&locks_[lock_of_[lock.node]] == &lock) rho_[lock.node] = -lock.coefficient * state.mu[lock.system_row];
+    }
     bool changed = false;
     for (std::size_t i = 0; i < couplings_.size(); ++i) {
         Coupling& c = couplings_[i];
@@ -153,6 +167,31 @@ bool Articulated::update_limits(bool one) {
     return changed;
 }
 
+void Articulated::Drives::read(const System& system) {
+    end = law[0] = law[1] = law[2] = gear = contained = share[0] = share[1] = every(0.0);
+    lower = every(-INFINITY);
+    upper = every(INFINITY);
+    for (int l = 0; l < width; ++l) {
+        if (actuator[l] < 0) continue;
+        const Actuator& of = system.model().actuators[actuator[l]];
+        const Actuation& by = system.actuation[actuator[l]];
+        gear[l] = of.gear;
+        contained[l] = by.contained;
+        for (int i = 0; i < 2; ++i) share[i][l] = of.share[i];
+        if (!by.on) continue;
+        for (int i = 0; i < 3; ++i) law[i][l] = (of.gain[i] * by.activation + of.bias[i]) * (i ? of.gear : 1);
+        lower[l] = by.lower;
+        upper[l] = by.upper;
+    }
+}
+
+void Articulated::Drives::choose_piece() {
+    const Eight none = every(0.0), inside = 1.0 - absolute(end);
+    const Eight force = choose(end > none, upper, choose(end < none, lower, law[0]));
+    torque[0] = gear * (force - contained);
+    for (int i = 0; i < 2; ++i) torque[1 + i] = gear * (inside * law[1 + i] - gear * share[i]);
+}
+
 double Articulated::excess(int i, double x, double speed, double c, double& slope) const {
     if (ends_of_range_.empty()) return system_->excess(i, x, speed, c, slope);
     Actuation piece = system_->actuation[i];
@@ -168,8 +207,38 @@ double Articulated::excess(int i, double x, double speed, double c, double& slop
 // by the present state; `one`: at most one changes.
 template <bool second>
 bool Articulated::update_ends_of_range(const Step& step, bool first, bool one) {
-    if (first) ends_of_range_.assign(system_->model().actuators.size(), 0);
+    if (first) {
+        ends_of_range_.assign(system_->model().actuators.size(), 0);
+        for (Drives& drives : drives_) drives.read(*system_);
+    }
     bool changed = false;
+    const Eight none = every(0.0);
+    for (Drives& drives : drives_) {
+        if (one && changed) break;
+        const Eight q = present_[drives.block].q, now = drives.end;
+        const Past& past = past_->slots[drives.block];
+        Eight rate = step.c0 * q + step.c1 * past.q;
+        if (second) rate += step.c2 * past.q_before;
+        const Eight force = drives.law[0] + drives.law[1] * q + (1 / step.h) * drives.law[2] * rate;
+        const Eight rounding = 1e-12 * absolute(force);
+        const Eight below = choose(force < drives.lower - rounding, every(-1.0), none);
+        const Eight wanted = choose(force > drives.upper + rounding, every(1.0), below);
+        const Eight inward = choose(now > none, drives.upper - force, force - drives.lower);
+        Eight next = choose(wanted * now < none, none, wanted);
+        next = choose(now * now > none, choose(inward > rounding, next, now), next);
+        const Eight change = absolute(next - now);
+        if (!(largest(change) > 0)) {
+            if (first) drives.choose_piece();
+            continue;
+        }
+        for (int l = 0, any = 0; one && l < width; ++l) {
+            if (any) next[l] = now[l];
+            any = any || change[l] > 0;
+        }
+        drives.end = next;
+        drives.choose_piece();
+        changed = true;
+    }
     auto update = [&](int i, double x, double past, double before) {
         if (one && changed) return;
         const Actuation& by = system_->actuation[i];
@@ -182,10 +251,6 @@ bool Articulated::update_ends_of_range(const Step& step, bool first, bool one) {
         changed = changed || (by.on && next != now);
         if (by.on) ends_of_range_[i] = next;
     };
-    for (const auto& [node, i] : actuators_) {
-        const Past& past = past_->slots[node / width];
-        update(i, coordinate(node), past.q[node % width], past.q_before[node % width]);
-    }
     for (const Coupling& c : couplings_) {
         double value = 0;
         for (std::size_t k = 0; !c.actuators.empty() && k < c.nodes.size(); ++k) value += c.coefficients[k] * coordinate(c.nodes[k]);
@@ -208,7 +273,52 @@ bool Articulated::turned_too_far() const {
 
 template <bool second>
 bool Articulated::solve(const Step& step) {
-    return predict<second>(step) && iterate<second>(step, true);
+    if (!predict<second>(step)) return false;
+    if (!second && update_limits(false)) {  // those that the predicted coordinates violate
+        lay_out_couplings(most_idle);
+        lock_coordinates();
+    }
+    return iterate<second>(step, true);
+}
+
+namespace {
+template <class Numbers>
+SUPPLE_INLINE Numbers extrapolated(const Numbers& rate, const Numbers& before, double h, double trend) {
+    return h * (rate + trend * (rate - before));
+}
+
+// How what extrapolated rates miss grows from one step to the next: by a common factor, by least squares, and where that fits well
+// by a factor of each coordinate near it. After a set-point jumped, for instance, it decays.
+struct Growth {
+    double product = 0, square = 0, square_before = 0;  // sums over the coordinates, rad^2 or radii^2
+    double factor = 0, spread = 0;  // the common factor, zero if nothing can be expected; how far from it the others may be
+
+    void add(double missed, double before) {
+        product += missed * before;
+        square += missed * missed;
+        square_before += before * before;
+    }
+    void fit() {
+        factor = product / square_before;
+        if (!(factor > 0 && factor < largest_growth)) factor = 0;
+        else if (product * factor > trusted_correlation * square) spread = spread_of_growth;
+    }
+    double expected(double missed, double before) const {
+        return missed * (before == 0 || spread == 0 ? factor : std::clamp(missed / before, factor - spread, factor + spread));
+    }
+    Vec3 expected(const Vec3& missed, const Vec3& before) const {
+        return {expected(missed[0], before[0]), expected(missed[1], before[1]), expected(missed[2], before[2])};
+    }
+    Eight expected(const Eight& missed, const Eight& before) const {
+        if (spread == 0) return factor * missed;
+        const Eight none = every(0.0), ratio = missed / choose(before * before > none, before, every(1.0));
+        return missed * larger(every(factor - spread), -larger(every(-factor - spread), -ratio));
+    }
+};
+}  // namespace
+
+double Articulated::trend_of(const State& past, const Step& step) const {
+    return in_step_ || past.fresh || step.h != past.h ? 0.0 : step.c2 != 0 ? 0.5 : 1.0;
 }
 
 // Predictor: extrapolates the rates and their change. False: a motor's set-point is beyond a limit of its coordinate.
@@ -222,15 +332,21 @@ bool Articulated::predict(const Step& step) {
         if (&first != &lock && (first.upper > lock.upper + limit_rounding || first.upper < lock.lower - limit_rounding)) return false;
     }
     freeze_directions(past_->slots);
-    const double trend = in_step_ || past_->fresh || step.h != past_->h ? 0.0 : second ? 0.5 : 1.0;
+    const double trend = trend_of(*past_, step);
     for (int b = grounded_ / width; b < blocks_; ++b) {
         const Past& past = past_->slots[b];
-        present_[b].q = past.q + step.h * (past.rate + trend * (past.rate - past.rate_before));
+        present_[b].q = past.q + extrapolated(past.rate, past.rate_before, step.h, trend);
+        if (trend > 0) present_[b].q += past.expected;
     }
     for (BallNode& node : balls_) {
         const State::Ball& past = past_->balls[node.index];
-        node.t = past.shift + step.h * (past.shift_rate + trend * (past.shift_rate - past.shift_rate_before));
-        node.set_joint_rotation(past.rotation * so3_exp_short(step.h * (past.rate + trend * (past.rate - past.rate_before))));
+        Vec3 turn = extrapolated(past.rate, past.rate_before, step.h, trend);
+        node.t = past.shift + extrapolated(past.shift_rate, past.shift_rate_before, step.h, trend);
+        if (trend > 0) {
+            turn += past.expected;
+            node.t += past.shift_expected;
+        }
+        node.set_joint_rotation(past.rotation * so3_exp_short(turn));
     }
     for (FlexibleNode& each : flexible_) {
         const State::Flexible& past = past_->flexible[each.index];
@@ -241,9 +357,41 @@ bool Articulated::predict(const Step& step) {
     return true;
 }
 
+namespace {
+// How fast corrections shrink. With factors of the tangent at an error e the next correction is about `curvature` e times as
+// large.
+struct Contraction {
+    double curvature;
+    double first = NAN;  // correction with these factors when they were new; unknown for those from before the iteration
+    bool old = false;    // the last correction was with factors from before it
+
+    // Number of corrections that are not negligible, if the next one has this size and each is `rate` times the one before.
+    static int corrections(double size, double rate) {
+        int count = 0;
+        for (; size > convergence::negligible_correction && count < 9; ++count) size *= rate;
+        return count;
+    }
+    // After a correction: whether new factors are worth their time, which is about that of one more correction with the old ones.
+    bool pays_to_refactor(double size, double last, bool refactored) {
+        const double seen = size / last;  // zero after the first correction
+        if (seen > 0 && size > noise) curvature = std::max(curvature, old ? seen / first : 2 * seen / last);
+        if (refactored) first = size;
+        const bool steady = old && !refactored;
+        const double bound = std::isnan(first) ? 0.0 : curvature * first;
+        const double rate = steady ? seen : std::max(refactored ? 0.0 : 2 * seen, bound);
+        old = !refactored;
+        if (!(size < convergence::shrinking * last)) return true;
+        const double next = size * rate;
+        return corrections(next, rate) > corrections(next, std::min(rate, curvature * next)) + 1;
+    }
+    static constexpr double noise = 1e-11;  // corrections below it may be rounding errors
+};
+}  // namespace
+
 template <bool second>
 bool Articulated::iterate(const Step& step, bool refactor) {
     double last = INFINITY;
+    Contraction contraction{0.7 * curvature_};  // what was seen in earlier steps is forgotten slowly
     int changes = 0;    // of the active set
     bool early = true;  // no limit was looked at since the last change
     struct Kept {  // actuators keep to pieces of their laws during the iteration only
@@ -267,12 +415,15 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         ++iterations;
         if (!std::isfinite(size)) return false;
         const double rate = size / last;  // zero after the first correction
-        // refactorise if three more corrections at this rate do not suffice
-        refactor = !(size < convergence::shrinking * last) || size * rate * rate * rate > convergence::negligible_correction;
+        refactor = contraction.pays_to_refactor(size, last, refactor);
+        // With redundant ties, rounding errors of the multipliers hide how corrections shrink: new factors if three more corrections
+        // at this rate do not suffice.
+        if (redundant_) refactor = !(rate < convergence::shrinking) || size * rate * rate * rate > convergence::negligible_correction;
         const bool done = convergence::reached(k, size, last);
         last = size;
         // Limits and ends of ranges change once the coordinates show it, before these have converged.
-        if (!done && !(early && size < nearly_converged && changes < changes_at_once)) continue;
+        const double error = std::min(size, contraction.curvature * size * size);
+        if (!done && !(early && error < nearly_converged && changes < changes_at_once)) continue;
         early = false;
         if (update_limits(changes >= changes_at_once)) {
             if (++changes > most_changes) return false;
@@ -301,7 +452,9 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         }
         if (turned_too_far()) return false;
         limit_changed_ = limits_differ(*past_);
-        return !(limit_changed_ && second);
+        if (limit_changed_ && second) return false;
+        curvature_ = contraction.curvature;
+        return true;
     }
     return false;
 }
@@ -328,7 +481,9 @@ double Articulated::free_angle(const Loop& loop, double last) const {
 // Writes the end of the step, which has converged.
 template <bool second>
 void Articulated::accept(State& state, const Step& step) {
-    const double kappa = step.c0 / step.h;
+    const double kappa = step.c0 / step.h, trend = trend_of(state, step);
+    Growth growth;
+    Eight products = every(0.0), squares = products, squares_before = products;
     for (int b = grounded_ / width; b < blocks_; ++b) {
         const Motion m = motion<second>(b, step);
         const Fixed& fixed = fixed_[b];
@@ -354,6 +509,13 @@ void Articulated::accept(State& state, const Step& step) {
         keep(past.momentum + 3, m.L);
         Eight rate = kappa * now.q + (step.c1 / step.h) * past.q;
         if (second) rate += (step.c2 / step.h) * past.q_before;
+        const Eight missed = (now.q - past.q) - extrapolated(past.rate, past.rate_before, step.h, trend);
+        const Eight unit = fixed.free * (fixed.turns + (1.0 - fixed.turns) * (1 / length_scale_));
+        products += (unit * missed) * (unit * past.missed);
+        squares += (unit * missed) * (unit * missed);
+        squares_before += (unit * past.missed) * (unit * past.missed);
+        past.expected = past.missed;
+        past.missed = missed;
         past.q_before = past.q;
         past.q = now.q;
         past.p_before = past.p;
@@ -365,6 +527,11 @@ void Articulated::accept(State& state, const Step& step) {
         State::Ball& past = state.balls[node.index];
         const Mat3 rotation = node.joint_rotation();
         const Vec3 rate = ball_rate(node, step, rotation);
+        const Vec3 turn = second ? so3_log(past.rotation.transpose() * rotation) : Vec3(step.h * rate);
+        const Vec3 missed = turn - extrapolated(past.rate, past.rate_before, step.h, trend);
+        for (int i = 0; i < 3; ++i) growth.add(missed[i], past.missed[i]);
+        past.expected = past.missed;
+        past.missed = missed;
         past.rotation_before = past.rotation;
         past.rotation = rotation;
         past.p_before = past.p;
@@ -372,11 +539,26 @@ void Articulated::accept(State& state, const Step& step) {
         past.rate_before = past.rate;
         past.rate = rate;
         if (node.shift_axis < 0) continue;
+        const Vec3 shift_missed = node.t - past.shift - extrapolated(past.shift_rate, past.shift_rate_before, step.h, trend);
+        for (int i = 0; i < 3; ++i) growth.add(shift_missed[i] / length_scale_, past.shift_missed[i] / length_scale_);
+        past.shift_expected = past.shift_missed;
+        past.shift_missed = shift_missed;
         const Vec3 shift_rate = (step.c0 * node.t + step.c1 * past.shift + step.c2 * past.shift_before) / step.h;
         past.shift_before = past.shift;
         past.shift = node.t;
         past.shift_rate_before = past.shift_rate;
         past.shift_rate = shift_rate;
+    }
+    growth.product += sum(products);
+    growth.square += sum(squares);
+    growth.square_before += sum(squares_before);
+    if (trend > 0) growth.fit();
+    for (int b = grounded_ / width; b < blocks_; ++b)
+        state.slots[b].expected = growth.expected(state.slots[b].missed, state.slots[b].expected);
+    for (const BallNode& node : balls_) {
+        State::Ball& past = state.balls[node.index];
+        past.expected = growth.expected(past.missed, past.expected);
+        past.shift_expected = growth.expected(past.shift_missed, past.shift_expected);
     }
     accept_flexible(state, step);
     for (std::size_t k = 0; k < loops_.size(); ++k) {
@@ -415,6 +597,7 @@ void Articulated::accept(State& state, const Step& step) {
         state.active[lock.system_row] = static_cast<signed char>(!first ? 0 : lock.coefficient < 0 && !lock.equality ? -lock.active : lock.active);
     }
     state.redundant = redundant_;
+    state.curvature = curvature_;
     state.fresh = limit_changed_;  // a second-order difference across an impact would add energy
     state.h = step.h;
     state.time += step.h;

@@ -26,11 +26,12 @@ void visit_state(Self& s, Visit visit) {
     using Numbers = std::conditional_t<std::is_const_v<Self>, const double*, double*>;
     visit(&s.time, 1);
     visit(&s.h, 1);
+    visit(&s.curvature, 1);
     for (auto& slots : s.slots) visit(reinterpret_cast<Numbers>(&slots), sizeof(State::Slots) / sizeof(double));
     for (auto& ball : s.balls) {
         for (auto* R : {&ball.rotation, &ball.rotation_before}) visit(R->data(), 9);
         for (auto* v : {&ball.rate, &ball.rate_before, &ball.p, &ball.p_before, &ball.shift, &ball.shift_before, &ball.shift_rate,
-                        &ball.shift_rate_before})
+                        &ball.shift_rate_before, &ball.missed, &ball.expected, &ball.shift_missed, &ball.shift_expected})
             visit(v->data(), 3);
     }
     for (auto& each : s.flexible) {
@@ -521,6 +522,9 @@ void StateLayout::get(const State& state, System& s, History& history) const {
 
 void StateLayout::put(const System& s, const History& history, State& state) const {
     const Model& model = s.model();
+    state.curvature = 1;
+    for (State::Slots& slots : state.slots) slots.missed = slots.expected = every(0.0);
+    for (State::Ball& ball : state.balls) ball.missed = ball.expected = ball.shift_missed = ball.shift_expected = Vec3::Zero();
     for (std::size_t a = 0; a < axis.size(); ++a) {
         if (axis[a] < 0) continue;
         State::Slots& slots = state.slots[axis[a] / width];

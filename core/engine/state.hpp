@@ -40,12 +40,14 @@ struct State {
         Eight inertial[6];                      // minus the rate of momentum in the last step: force, torque about the centre of mass
         Eight q, q_before, rate, rate_before;   // of the coordinate
         Eight p, p_before;                      // its armature times its rate
+        Eight missed, expected;                 // by which extrapolated rates missed q, and are expected to miss it in the next step
     };
     struct Ball {  // three coordinates that are a rotation; of a free joint that is a single node also its translations
         Mat3 rotation = Mat3::Identity(), rotation_before = Mat3::Identity();
         Vec3 rate = Vec3::Zero(), rate_before = Vec3::Zero();  // of the increments
         Vec3 p = Vec3::Zero(), p_before = Vec3::Zero();
         Vec3 shift = Vec3::Zero(), shift_before = Vec3::Zero(), shift_rate = Vec3::Zero(), shift_rate_before = Vec3::Zero();
+        Vec3 missed = Vec3::Zero(), expected = Vec3::Zero(), shift_missed = Vec3::Zero(), shift_expected = Vec3::Zero();  // as in Slots
     };
     struct Flexible {
         FlexibleState now, before;
@@ -61,6 +63,7 @@ struct State {
         Vec6 wrench = Vec6::Zero();  // on its child, in its frame there
     };
     double time = 0, h = 0;  // h: duration of the last step
+    double curvature = 1;    // contraction rate of Newton's method over the first correction with its factors, 1/rad; of the last steps
     bool fresh = true;       // the history is not equidistant: the next step is backward Euler
     bool redundant = false;  // some ties are redundant, see Articulated
     int refusals = 0, pause = 0;  // consecutive steps that the passes could not solve; next steps to solve without trying them

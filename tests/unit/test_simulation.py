@@ -885,3 +885,13 @@ def test_large_loads_do_not_create_energy(seed):
         sim.step()
         assert total() <= before + 1e-6 * (1 + abs(before))
         before = total()
+
+
+def test_the_predictor_learns_how_its_error_decays():
+    """An arm springs into a new pose. Two Newton iterations a step suffice; extrapolated rates alone need 2.7."""
+    sim = supple.Simulation(supple.library.robot_arm(4, stiffness=20.0, damping=2.0), 0.01)
+    sim.apply("tip", [0, 60, 30, 0, 0, 0])
+    sim.step(5)
+    before = sim._core.iterations
+    sim.step(50)
+    assert sim._core.iterations - before <= 115
