@@ -121,9 +121,9 @@ void bind_engine(nb::module_& module) {
                  e.arrays = {std::move(axes), std::move(efforts), std::move(sprung), std::move(motors), std::move(lower), std::move(upper),
                              std::move(shares), NamedNumbers(controls), NamedNumbers(torques), NamedNumbers(targets)};
              })
-        .def("set_controls", &Engine::set_controls, nb::arg("given"), nb::arg("control").none())
-        .def("set_torques", &Engine::set_torques, nb::arg("given"), nb::arg("torque").none())
-        .def("set_targets", &Engine::set_targets, nb::arg("given"), nb::arg("target").none(), nb::arg("furthest"))
+        .def("set_controls", &Engine::set_controls, nb::arg("given").none(), nb::arg("control").none())
+        .def("set_torques", &Engine::set_torques, nb::arg("given").none(), nb::arg("torque").none())
+        .def("set_targets", &Engine::set_targets, nb::arg("given").none(), nb::arg("target").none(), nb::arg("furthest"))
         .def("set_wrench", &Engine::set_wrench)
         .def_prop_ro("wrenches", [](const Engine& e) {
             std::vector<Vec6> wrenches;
