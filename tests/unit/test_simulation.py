@@ -314,6 +314,32 @@ def test_reactions_after_a_step_that_fails_are_those_before_it(passes, in_world)
         np.testing.assert_allclose(sim.reactions[name], wrench, atol=1e-9, err_msg=name)
 
 
+@pytest.mark.parametrize("in_world", [False, True])
+@pytest.mark.parametrize("passes", [True, False])
+@pytest.mark.parametrize("make", [
+    lambda: supple.library.robot_arm(),
+    lambda: supple.library.loop(),
+    lambda: supple.library.ladder(4),
+    lambda: mechanisms.random_mechanism(np.random.default_rng(3), 5, ("ball", "universal", "hinge"), couplings=2),
+    lambda: supple.library.rod_on_motor(modes=4, sections=4),
+], ids=["tree", "loop", "ladder", "balls", "flexible"])  # fmt: skip
+@pytest.mark.filterwarnings("ignore")
+def test_a_step_that_fails_leaves_the_whole_state(make, passes, in_world):
+    """To the last bit: a step writes the state only when it has succeeded."""
+    sim = supple.Simulation(make(), 1e-2, "bdf2")
+    sim._core.use_passes(passes)
+    moving = supple.World(1e-2) if in_world else sim
+    if in_world:
+        moving.add(sim)
+    sim.apply(sim.mechanism.bodies[-1].name, [0.1, 0.2, 0.3, 0, 0, 0])
+    moving.step(5)
+    before = sim._core.history()
+    sim.apply(sim.mechanism.bodies[-1].name, [0, 0, 0, 1e13, 1e13, 1e13])
+    with pytest.raises(supple.ConvergenceError):
+        moving.step()
+    np.testing.assert_array_equal(sim._core.history(), before)
+
+
 @pytest.mark.parametrize("fails_first", [True, False])
 def test_reactions_in_a_world_are_those_before_a_step_in_which_another_mechanism_fails(fails_first):
     worlds = []
