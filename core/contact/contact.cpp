@@ -412,8 +412,8 @@ bool FrictionSolver::solve_newton_system(int m, bool sliding) {
     const Eigen::Index stride = jacobian_.rows();
     double* right = right_.data();
     // of the pivots of a panel: factors of the other columns, and rows of the matrix
-    std::vector<double> both(static_cast<std::size_t>(2 * panel) * m);
-    const auto factors = [&](int l) { return both.data() + static_cast<std::size_t>(l) * m; };
+    panel_.resize(static_cast<std::size_t>(2 * panel) * m);
+    const auto factors = [&](int l) { return panel_.data() + static_cast<std::size_t>(l) * m; };
     const auto rows = [&](int l) { return factors(panel + l); };
     for (int first = 0; first < m; first += panel) {
         const int end = std::min(first + panel, m);

@@ -33,7 +33,7 @@ struct Convex {
             case Collider::capsule: return H.act(Vec3(0, 0, d[2] < 0 ? -size[1] : size[1]));
             case Collider::box: return H.act(Vec3(d[0] < 0 ? -size[0] : size[0], d[1] < 0 ? -size[1] : size[1], d[2] < 0 ? -size[2] : size[2]));
             case Collider::cylinder: {
-                const double across = std::hypot(d[0], d[1]), by = across > 1e-300 ? size[0] / across : 0.0;
+                const double across = std::sqrt(d[0] * d[0] + d[1] * d[1]), by = across > 0 ? size[0] / across : 0.0;
                 return H.act(Vec3(by * d[0], by * d[1], d[2] < 0 ? -size[1] : size[1]));
             }
             case Collider::ellipsoid: {

@@ -28,7 +28,7 @@ int corners(const Collider& s, const Vec3& down, Vec3* out, double& radius) {
                 out[i] = Vec3(i & 1 ? s.size[0] : -s.size[0], i & 2 ? s.size[1] : -s.size[1], i & 4 ? s.size[2] : -s.size[2]);
             return 8;
         case Collider::cylinder: {  // four points of the lower rim, the lowest one included, and one of the upper rim
-            const double across = std::hypot(down[0], down[1]);
+            const double across = std::sqrt(down[0] * down[0] + down[1] * down[1]);
             const Vec3 e = across > 1e-9 ? Vec3(down[0] / across, down[1] / across, 0) : Vec3(1, 0, 0);
             const Vec3 f(-e[1], e[0], 0);
             const double z = down[2] > 0 ? s.size[1] : -s.size[1];
@@ -100,7 +100,7 @@ double signed_distance(const Collider& s, const Vec3& x, Vec3& normal) {
             return -depth[face];
         }
         case Collider::cylinder: {
-            const double r = std::hypot(x[0], x[1]);
+            const double r = std::sqrt(x[0] * x[0] + x[1] * x[1]);
             const Vec3 side = r > tiny ? Vec3(x[0] / r, x[1] / r, 0) : Vec3(Vec3::UnitX());
             const double out = r - s.size[0], over = std::abs(x[2]) - s.size[1];
             const Vec3 cap(0, 0, x[2] < 0 ? -1 : 1);

@@ -95,6 +95,7 @@ class FrictionSolver {
     };
     std::vector<Direction> directions_;
     Eigen::MatrixXd jacobian_;
+    std::vector<double> panel_;  // of `solve_newton_system`
     Vector right_;
     std::vector<int> closed_rows_;  // rows of closed contacts and limits
 };
