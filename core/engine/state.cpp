@@ -90,7 +90,11 @@ bool State::fits(const double* from, std::size_t size) const {
     std::size_t own = 2;
     visit_state(*this, [&](const double*, std::size_t count) { own += count; });
     visit_whole(*this, [&](auto) { ++own; });
-    return size >= own && size - own == load_size * static_cast<std::size_t>(from[own - 2]) + handle_size * static_cast<std::size_t>(from[own - 1]);
+    if (size < own) return false;
+    const double counts[] = {from[own - 2], from[own - 1]};  // of loads and handles
+    for (double count : counts)
+        if (!(count >= 0 && count <= static_cast<double>(size))) return false;
+    return size - own == load_size * static_cast<std::size_t>(counts[0]) + handle_size * static_cast<std::size_t>(counts[1]);
 }
 
 bool State::assign(const double* from, std::size_t size) {

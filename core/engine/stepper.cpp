@@ -57,7 +57,12 @@ void Stepper::start(double time, const std::vector<Vec6>& velocities, const std:
 }
 
 bool Stepper::restore(const double* numbers, std::size_t size) {
-    if (!state.assign(numbers, size)) return false;
+    State given = state;
+    const auto in_range = [&](const auto& each) { return each.body >= 0 && each.body < system_.bodies(); };
+    if (!given.assign(numbers, size) || !std::all_of(given.loads.begin(), given.loads.end(), in_range) ||
+        !std::all_of(given.handles.begin(), given.handles.end(), in_range))
+        return false;
+    state = std::move(given);
     tape.reset();
     set_activations();
     kept_at_ = -1;
