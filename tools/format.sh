@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formats core/ by .clang-format; needs clang-format (pip install clang-format).
+# Formats core/ by .clang-format; needs clang-format (pip install clang-format==23.1.3: other versions format otherwise).
 #   tools/format.sh            changes the files
 #   tools/format.sh --check    names the files and lines that would change, and fails if there are any
 set -euo pipefail

@@ -1,18 +1,17 @@
-#include "contact/friction.hpp"
-
+#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include <Eigen/Eigenvalues>
-
+#include "contact/friction.hpp"
 #include "spatial/eight.hpp"
 
 namespace supple {
 
 namespace {
-constexpr int first_newton = 4, later_newton = 12;  // steps of Newton's method from the impulses of the previous step, and later
-constexpr int convex_steps = 12, sweeps = 3;        // per round
+// Steps of Newton's method from the impulses of the previous step, and later
+constexpr int first_newton = 4, later_newton = 12;
+constexpr int convex_steps = 12, sweeps = 3;  // per round
 }  // namespace
 
 // Duff et al., Building an orthonormal basis, revisited (2017): no square root, no branch.
@@ -25,7 +24,8 @@ Mat3 contact_frame(const Vec3& normal) {
     return frame;
 }
 
-void near_limits(std::size_t row, double q, double rate, double lower, double upper, double h, std::vector<Limit>& out) {
+void near_limits(std::size_t row, double q, double rate, double lower, double upper, double h,
+                 std::vector<Limit>& out) {
     const double reach = 0.05 + 2 * h * std::abs(rate);
     if (q - lower < reach) out.push_back({static_cast<int>(row), q - lower, 1.0});
     if (upper - q < reach) out.push_back({static_cast<int>(row), upper - q, -1.0});
@@ -112,8 +112,8 @@ void MomentBlock::prepare() {
     coupling = axes.transpose() * W.bottomLeftCorner(t, 1);
 }
 
-// Sliding: with v_n = 0, v_t = S p_t + c = -a p_t and |p_t| = mu p_n. In the eigenvectors of S each component is x_i = -c_i / (s_i + a), and
-// mu p_n / |x| - 1 is almost linear in a: its zero is found by Newton's method within a bracket.
+// Sliding: with v_n = 0, v_t = S p_t + c = -a p_t and |p_t| = mu p_n. In the eigenvectors of S each component is x_i =
+// -c_i / (s_i + a), and mu p_n / |x| - 1 is almost linear in a: its zero is found by Newton's method within a bracket.
 MomentBlock::Few<6> MomentBlock::solve(const Few<6>& b, double friction) const {
     const Eigen::Index t = b.size() - 1;
     Few<6> p = Few<6>::Zero(t + 1);
@@ -128,7 +128,8 @@ MomentBlock::Few<6> MomentBlock::solve(const Few<6>& b, double friction) const {
     }
     double normal = 0, length = 0, slope = 0;
     auto excess = [&](double a) {  // of the normal impulse, relative to what friction needs
-        double squares = 0, coupled = 0, coupled_change = 0, stretched = 0;  // |x|^2, coupling.x, coupling.dx/da, x.dx/da
+        // |x|^2, coupling.x, coupling.dx/da, x.dx/da
+        double squares = 0, coupled = 0, coupled_change = 0, stretched = 0;
         for (Eigen::Index i = 0; i < t; ++i) {
             x[i] = -c[i] / (values[i] + a);
             const double change = -x[i] / (values[i] + a);
@@ -208,7 +209,8 @@ void FrictionSolver::prepare_blocks() {
         const int first = moment_row(moment[i]);
         double most = 0;
         for (int r = 0; r < 3; ++r) most = std::max(most, W(first + r, first + r));
-        for (int r = 0; r < 3; ++r)  // a row is zero without friction about its axis, or if neither side can turn about it
+        // A row is zero without friction about its axis, or if neither side can turn about it
+        for (int r = 0; r < 3; ++r)
             moves_[3 * moment[i] + r] = W(first + r, first + r) > 1e-10 * most + 1e-14 * max_response[i];
         MomentBlock& block = moment_blocks_[moment[i]];
         block.count = rows_of(i, block.rows);
@@ -226,8 +228,8 @@ void FrictionSolver::prepare_blocks() {
 }
 
 void FrictionSolver::update_velocities() {
-    Eigen::Map<Vector>(v_.data(), n_).noalias() =
-        Eigen::Map<const Eigen::MatrixXd>(W_.data(), n_, n_) * Eigen::Map<const Vector>(p.data(), n_);
+    Eigen::Map<Vector>(v_.data(), n_).noalias() = Eigen::Map<const Eigen::MatrixXd>(W_.data(), n_, n_) *
+                                                  Eigen::Map<const Vector>(p.data(), n_);
     for (int i = 0; i < n_; ++i) v_[i] += b[i];
 }
 
@@ -312,13 +314,15 @@ double FrictionSolver::compute_residual() {
         note(std::sqrt(off) / rho, i);
     }
     for (int i = first_limit_; i < n_; ++i)
-        if (limit_rho_[i] > 0) note(std::abs(p[i] - std::max(0.0, p[i] - limit_rho_[i] * v_[i])) / limit_rho_[i], contacts_ + i - first_limit_);
+        if (limit_rho_[i] > 0)
+            note(std::abs(p[i] - std::max(0.0, p[i] - limit_rho_[i] * v_[i])) / limit_rho_[i],
+                 contacts_ + i - first_limit_);
     return worst / scale_;
 }
 
-// One step of semismooth Newton on p = P(p - rho v) (Alart and Curnier), without a line search: when contacts change between
-// sliding and sticking, the residual may rise before it falls. Open contacts are left out of the linear system. Returns
-// false if that system is singular.
+// One step of semismooth Newton on p = P(p - rho v) (Alart and Curnier), without a line search: when contacts change
+// between sliding and sticking, the residual may rise before it falls. Open contacts are left out of the linear system.
+// Returns false if that system is singular.
 bool FrictionSolver::newton_step(double rho_factor) {
     closed_rows_.clear();
     bool dropped = false, sliding = false;
@@ -385,7 +389,8 @@ bool FrictionSolver::newton_step(double rho_factor) {
                 right_[e + r] = -v_[rows[r]];
                 continue;
             }
-            // the derivative of p_t - mu p_n e is dp_t - mu e dp_n - ratio (I - e e^T) (dp_t - rho dv_t); divided by rho
+            // the derivative of p_t - mu p_n e is dp_t - mu e dp_n - ratio (I - e e^T) (dp_t - rho dv_t); divided by
+            // rho
             for (int c = 1; c < count; ++c) {
                 const double same = r == c, q = ratio * (same - along[r] * along[c] / (length * length));
                 add(e + r, e + c, q);
@@ -403,10 +408,10 @@ bool FrictionSolver::newton_step(double rho_factor) {
     return true;
 }
 
-// Solves jacobian_^T x = right_ in place; false if singular. Without sliding contacts the matrix is symmetric and positive
-// definite, and its lower triangle is eliminated without pivoting; otherwise the whole matrix with column pivoting. Four pivots at a time are
-// applied to the other columns: that takes a third of the time of one after the other. Eight rows are changed at a time, also some above those
-// that count, which are not read again.
+// Solves jacobian_^T x = right_ in place; false if singular. Without sliding contacts the matrix is symmetric and
+// positive definite, and its lower triangle is eliminated without pivoting; otherwise the whole matrix with column
+// pivoting. Four pivots at a time are applied to the other columns: that takes a third of the time of one after the
+// other. Eight rows are changed at a time, also some above those that count, which are not read again.
 bool FrictionSolver::solve_newton_system(int m, bool sliding) {
     constexpr int panel = 4;
     const Eigen::Index stride = jacobian_.rows();
@@ -437,7 +442,9 @@ bool FrictionSolver::solve_newton_system(int m, bool sliding) {
                 if (pivot != k) {
                     jacobian_.col(k).swap(jacobian_.col(pivot));
                     std::swap(right[k], right[pivot]);
-                    for (int l = first; l < end; ++l) std::swap(factors(l - first)[k], factors(l - first)[pivot]), std::swap(rows(l - first)[k], rows(l - first)[pivot]);
+                    for (int l = first; l < end; ++l)
+                        std::swap(factors(l - first)[k], factors(l - first)[pivot]),
+                            std::swap(rows(l - first)[k], rows(l - first)[pivot]);
                 }
             }
             double* own = jacobian_.col(k).data();
@@ -460,7 +467,8 @@ bool FrictionSolver::solve_newton_system(int m, bool sliding) {
             double* to = jacobian_.col(j).data();
             const double g0 = f0[j], g1 = f1[j], g2 = f2[j], g3 = f3[j];
             for (Eigen::Index i = (sliding ? end : j) / width * width; i < stride; i += width)
-                store(to + i, load(to + i) - (g0 * load(a + i) + g1 * load(b + i) + g2 * load(c + i) + g3 * load(d + i)));
+                store(to + i,
+                      load(to + i) - (g0 * load(a + i) + g1 * load(b + i) + g2 * load(c + i) + g3 * load(d + i)));
         }
     }
     for (int k = m - 1; k >= 0; --k) {

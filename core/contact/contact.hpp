@@ -1,14 +1,14 @@
 // Frictional contact: the laws, and the interface of everything that moves.
 //
 // A time step without contact ends with velocities v_free. Contact impulses p change them to v = W p + v_free with
-// W = G^T A^-1 G: G collects the contact directions, and every participant keeps its own A^-1 (FORK-1S, section 6). In a
-// contact's frame (normal, two tangents) the impulses obey Signorini's and Coulomb's laws at the end of the step,
+// W = G^T A^-1 G: G collects the contact directions, and every participant keeps its own A^-1 (FORK-1S, section 6). In
+// a contact's frame (normal, two tangents) the impulses obey Signorini's and Coulomb's laws at the end of the step,
 //     0 <= p_n  _|_  v_n + gap / h >= 0,     |p_t| <= mu p_n,  p_t = -mu p_n v_t / |v_t| where it slides,
 // with the round friction cone, not a pyramid. Joint limits add rows with 0 <= p _|_ v + gap / h >= 0.
 //
-// Torsional and rolling friction add three rows to a contact: moments about the normal and the tangents, divided by lengths l so that
-// they are impulses, with the relative angular velocity times l. The laws are as above, with p_t and v_t of five components: MuJoCo's
-// elliptic cone.
+// Torsional and rolling friction add three rows to a contact: moments about the normal and the tangents, divided by
+// lengths l so that they are impulses, with the relative angular velocity times l. The laws are as above, with p_t and
+// v_t of five components: MuJoCo's elliptic cone.
 #pragma once
 
 #include <vector>
@@ -24,7 +24,7 @@ using Numbers = std::vector<double, Eigen::aligned_allocator<double>>;
 struct Touch {  // one side of a contact: impulses act on a frame of a participant
     int frame;
     Vec3 point;  // world
-    Mat3 axes;   // columns, world: normal and tangents of the contact; negated on the contact's second side
+    Mat3 axes;  // columns, world: normal and tangents of the contact; negated on the contact's second side
     bool moment = false;  // impulses are moments; the axes are then multiplied by lengths, m
 
     // Impulse and moment of impulse about `origin` per unit impulse along an axis, world axes.
@@ -37,7 +37,8 @@ struct Touch {  // one side of a contact: impulses act on a frame of a participa
         const Vec3 sum = axes * Vec3(p) / h;
         return moment ? stack(Vec3::Zero(), sum) : stack(sum, Vec3::Zero());
     }
-    // (3, 6): velocities along the axes per unit twist of a frame, both in the frame's own axes; `local`: the point there.
+    // (3, 6): velocities along the axes per unit twist of a frame, both in the frame's own axes; `local`: the point
+    // there.
     Eigen::Matrix<double, 3, 6> by_twist(const Mat3& R, const Vec3& local) const {
         const Mat3 along = axes.transpose() * R;
         Eigen::Matrix<double, 3, 6> rows;
@@ -68,7 +69,7 @@ class Participant {
    public:
     virtual ~Participant() = default;
 
-    virtual int frames() const = 0;       // frames that colliders can be fixed to
+    virtual int frames() const = 0;  // frames that colliders can be fixed to
     virtual Pose frame(int i) const = 0;  // present world pose
     // After begin: velocity of the frame's origin and its angular velocity in the step without contact, world axes.
     virtual Vec6 free_velocity(int i) const = 0;
@@ -88,11 +89,12 @@ class Participant {
     virtual void respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                          double* response) = 0;
     // Completes the step with impulses (rows,) on the same touches and limits; false if it has no solution.
-    virtual bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) = 0;
+    virtual bool finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits,
+                        const double* impulses) = 0;
     // Restores the state before begin.
     virtual void abandon() = 0;
-    // Whether the step that has begun is of second order in time; `expect_impact` makes the next one backward Euler, because
-    // a second-order difference across an impact would add energy.
+    // Whether the step that has begun is of second order in time; `expect_impact` makes the next one backward Euler,
+    // because a second-order difference across an impact would add energy.
     virtual bool second_order() const { return false; }
     virtual void expect_impact(bool) {}
 
@@ -101,7 +103,7 @@ class Participant {
     // Changes the length of the next steps. Half of the present one divides the next scheduled set-points, too.
     virtual void set_step(double) {}
 
-    virtual double energy() const = 0;     // kinetic and potential, J
+    virtual double energy() const = 0;  // kinetic and potential, J
 };
 
 // Columns: the normal, then two tangents.

@@ -77,7 +77,8 @@ void FreeBody::respond(const std::vector<Touch>& touches, const std::vector<Limi
 
 bool FreeBody::finish(const std::vector<Touch>& touches, const std::vector<Limit>&, const double* impulses) {
     const int n = 3 * static_cast<int>(touches.size());
-    const Vec6 total = n ? Vec6(rows_.leftCols(n) * Eigen::Map<const Eigen::VectorXd>(impulses, n)) : Vec6(Vec6::Zero());
+    const Vec6 total = n ? Vec6(rows_.leftCols(n) * Eigen::Map<const Eigen::VectorXd>(impulses, n))
+                         : Vec6(Vec6::Zero());
     const Vec6 u = free_ + response_ * total;
     if (!u.allFinite()) return false;
     momentum_ = mass_ * u.head<3>();
@@ -91,7 +92,8 @@ bool FreeBody::finish(const std::vector<Touch>& touches, const std::vector<Limit
 
 double FreeBody::energy() const {
     const Vec3 body = rotation_.transpose() * angular_momentum_;
-    return 0.5 * momentum_.squaredNorm() / mass_ + 0.5 * body.dot(inverse_inertia_ * body) - mass_ * gravity.dot(position_);
+    return 0.5 * momentum_.squaredNorm() / mass_ + 0.5 * body.dot(inverse_inertia_ * body) -
+           mass_ * gravity.dot(position_);
 }
 
 void FreeBody::write_state(double* out) const {

@@ -1,8 +1,8 @@
 // A free rigid body.
 //
-// The state is the position of the centre of mass, the rotation, and the linear and angular momentum (about the centre of
-// mass, world axes). Without loads both momenta are conserved exactly. The angular velocity is computed from the momentum,
-// which keeps gyroscopic motion bounded at any time step.
+// The state is the position of the centre of mass, the rotation, and the linear and angular momentum (about the centre
+// of mass, world axes). Without loads both momenta are conserved exactly. The angular velocity is computed from the
+// momentum, which keeps gyroscopic motion bounded at any time step.
 #pragma once
 
 #include "contact/contact.hpp"
@@ -49,9 +49,9 @@ class FreeBody : public Participant, public ExternalLoad {
     Mat3 predicted_rotation_ = Mat3::Identity();  // after the step, with the present angular momentum
     // After the step without contact, world axes: velocity of the centre of mass and angular velocity.
     Vec6 free_ = Vec6::Zero();
-    Mat6 response_;    // A^-1: change of these per unit impulse at the centre of mass
-    Wrenches rows_;    // G: impulse at the centre of mass per unit impulse on each contact row
-    double saved_[18]; // the state before begin
+    Mat6 response_;  // A^-1: change of these per unit impulse at the centre of mass
+    Wrenches rows_;  // G: impulse at the centre of mass per unit impulse on each contact row
+    double saved_[18];  // the state before begin
 };
 
 }  // namespace supple

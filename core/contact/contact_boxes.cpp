@@ -20,10 +20,11 @@ int box_on_box(const Collider& a, const Pose& A, const Collider& b, const Pose& 
             const Vec3 axis = side ? Vec3(B.R.col(k)) : Vec3(A.R.col(k));
             const double along = axis.dot(offset);
             const double extent = side ? b.size[k] + C.col(k).cwiseAbs().dot(a.size)
-                                      : a.size[k] + C.row(k).cwiseAbs().dot(b.size);
+                                       : a.size[k] + C.row(k).cwiseAbs().dot(b.size);
             const double gap = std::abs(along) - extent;
             if (gap >= margin) return 0;
-            if (gap > best + 1e-9 * extent) {  // ties go to the first axis, so that the choice is stable from step to step
+            // Ties go to the first axis, so that the choice is stable from step to step
+            if (gap > best + 1e-9 * extent) {
                 best = gap;
                 owner = side;
                 face = k;
@@ -40,7 +41,8 @@ int box_on_box(const Collider& a, const Pose& A, const Collider& b, const Pose& 
             if (length < 1e-3) continue;
             const Vec3 axis = cross / length;
             const double along = axis.dot(offset);
-            const double extent = (A.R.transpose() * axis).cwiseAbs().dot(a.size) + (B.R.transpose() * axis).cwiseAbs().dot(b.size);
+            const double extent = (A.R.transpose() * axis).cwiseAbs().dot(a.size) +
+                                  (B.R.transpose() * axis).cwiseAbs().dot(b.size);
             const double gap = std::abs(along) - extent;
             if (gap >= margin) return 0;
             if (gap > edge_best) {
@@ -77,7 +79,8 @@ int box_on_box(const Collider& a, const Pose& A, const Collider& b, const Pose& 
         }
     }
     const int u = (facing + 1) % 3, v = (facing + 2) % 3;
-    const Vec3 centre = I.p + (I.R.col(facing).dot(outward) > 0 ? -inc.size[facing] : inc.size[facing]) * I.R.col(facing);
+    const Vec3 centre = I.p +
+                        (I.R.col(facing).dot(outward) > 0 ? -inc.size[facing] : inc.size[facing]) * I.R.col(facing);
     Vec3 polygon[16] = {centre + inc.size[u] * I.R.col(u) + inc.size[v] * I.R.col(v),
                         centre - inc.size[u] * I.R.col(u) + inc.size[v] * I.R.col(v),
                         centre - inc.size[u] * I.R.col(u) - inc.size[v] * I.R.col(v),

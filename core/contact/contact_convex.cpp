@@ -1,8 +1,9 @@
 // Contact points of two convex shapes without a closed form.
 //
-// Gilbert, Johnson and Keerthi's algorithm (GJK) finds the nearest points of the two shapes, or that they overlap. Then the expanding
-// polytope algorithm (EPA) finds the direction of the least overlap. Both work on the difference of the shapes, {a - b}, by its support
-// points only. If the direction is the normal of a face, the facing face, edge or corner of the other shape is clipped to this face.
+// Gilbert, Johnson and Keerthi's algorithm (GJK) finds the nearest points of the two shapes, or that they overlap. Then
+// the expanding polytope algorithm (EPA) finds the direction of the least overlap. Both work on the difference of the
+// shapes, {a - b}, by its support points only. If the direction is the normal of a face, the facing face, edge or
+// corner of the other shape is clipped to this face.
 #include <algorithm>
 #include <cmath>
 
@@ -13,8 +14,9 @@ namespace supple {
 namespace {
 
 constexpr int gjk_limit = 100, epa_limit = 120, most_corners = 64;
-constexpr double aligned = 1 - 1e-7;   // cosine of the angle between the contact normal and the normal of the face that it belongs to
-constexpr double facing = 0.7;         // least cosine for the facing face of the other shape
+// Cosine of the angle between the contact normal and the normal of the face that it belongs to
+constexpr double aligned = 1 - 1e-7;
+constexpr double facing = 0.7;  // least cosine for the facing face of the other shape
 
 // A shape at a pose, seen as the points at a distance of `radius` around a core.
 struct Convex {
@@ -31,7 +33,9 @@ struct Convex {
         const Vec3 d = H.R.transpose() * direction, &size = shape.size;
         switch (shape.kind) {
             case Collider::capsule: return H.act(Vec3(0, 0, d[2] < 0 ? -size[1] : size[1]));
-            case Collider::box: return H.act(Vec3(d[0] < 0 ? -size[0] : size[0], d[1] < 0 ? -size[1] : size[1], d[2] < 0 ? -size[2] : size[2]));
+            case Collider::box:
+                return H.act(
+                    Vec3(d[0] < 0 ? -size[0] : size[0], d[1] < 0 ? -size[1] : size[1], d[2] < 0 ? -size[2] : size[2]));
             case Collider::cylinder: {
                 const double across = std::sqrt(d[0] * d[0] + d[1] * d[1]), by = across > 0 ? size[0] / across : 0.0;
                 return H.act(Vec3(by * d[0], by * d[1], d[2] < 0 ? -size[1] : size[1]));
@@ -96,7 +100,8 @@ void triangle_weights(const Vec3& a, const Vec3& b, const Vec3& c, double* weigh
     set(va / sum, vb / sum, vc / sum);
 }
 
-// Reduces a simplex to the part that contains its nearest point to the origin; false if the origin is inside a tetrahedron.
+// Reduces a simplex to the part that contains its nearest point to the origin; false if the origin is inside a
+// tetrahedron.
 bool reduce(Simplex& s) {
     if (s.count == 1) {
         s.weight[0] = 1;
@@ -126,7 +131,8 @@ bool reduce(Simplex& s) {
         keep_triangle(0, 1, 2, weights);
         return true;
     }
-    static constexpr int faces[4][4] = {{0, 1, 2, 3}, {0, 2, 3, 1}, {0, 3, 1, 2}, {1, 3, 2, 0}};  // three corners, the fourth
+    // Three corners, the fourth
+    static constexpr int faces[4][4] = {{0, 1, 2, 3}, {0, 2, 3, 1}, {0, 3, 1, 2}, {1, 3, 2, 0}};
     double best = INFINITY, best_weights[3] = {};
     int chosen = -1;
     for (int f = 0; f < 4; ++f) {
@@ -149,7 +155,7 @@ bool reduce(Simplex& s) {
 
 struct Meeting {  // where two shapes are nearest to one another, or overlap most
     Vec3 normal;  // from b to a
-    double gap;   // of the cores
+    double gap;  // of the cores
     Vec3 on_a, on_b;
 };
 
@@ -228,7 +234,8 @@ bool expand(const Convex& a, const Convex& b, Simplex& s, double scale, Meeting&
     add(1, 2, 3);
     const Face* best = nullptr;
     for (int iteration = 0;; ++iteration) {
-        best = &*std::min_element(faces.begin(), faces.end(), [](const Face& x, const Face& y) { return x.distance < y.distance; });
+        best = &*std::min_element(faces.begin(), faces.end(),
+                                  [](const Face& x, const Face& y) { return x.distance < y.distance; });
         const Corner next = difference(a, b, best->normal);
         const double beyond = next.w.dot(best->normal) - best->distance;
         if (beyond < 1e-9 * scale + 1e-6 * std::abs(best->distance) || iteration == epa_limit) break;
@@ -266,8 +273,8 @@ bool expand(const Convex& a, const Convex& b, Simplex& s, double scale, Meeting&
     return true;
 }
 
-// False: the cores are farther apart than `most`, or nothing was found. `apart` as in `collide`; the margin of the first test is larger
-// than rounding errors, so that the result does not depend on what was tried.
+// False: the cores are farther apart than `most`, or nothing was found. `apart` as in `collide`; the margin of the
+// first test is larger than rounding errors, so that the result does not depend on what was tried.
 bool meet(const Convex& a, const Convex& b, double most, Meeting& found, Vec3* apart) {
     const double scale = a.shape.bounding_radius + b.shape.bounding_radius;
     if (apart && !apart->isZero(0) && difference(a, b, -*apart).w.dot(*apart) > most + 1e-9 * scale) return false;
@@ -282,7 +289,8 @@ bool meet(const Convex& a, const Convex& b, double most, Meeting& found, Vec3* a
             return false;
         }
         bool known = false;
-        for (int i = 0; i < s.count; ++i) known = known || (s.corner[i].w - next.w).squaredNorm() < 1e-24 * scale * scale;
+        for (int i = 0; i < s.count; ++i)
+            known = known || (s.corner[i].w - next.w).squaredNorm() < 1e-24 * scale * scale;
         if (s.count > 0 && (known || size - along <= 1e-12 * size)) break;
         s.corner[s.count++] = next;
         if (!reduce(s)) return expand(a, b, s, scale, found);
@@ -301,7 +309,8 @@ bool meet(const Convex& a, const Convex& b, double most, Meeting& found, Vec3* a
     return true;
 }
 
-struct Patch {  // part of a surface that faces a direction: a face (three or more corners, in order), an edge or a corner
+// Part of a surface that faces a direction: a face (three or more corners, in order), an edge or a corner
+struct Patch {
     Vec3 corner[most_corners];
     int count = 0;
     Vec3 normal = Vec3::Zero();  // of a face, outward
@@ -339,7 +348,8 @@ Patch facing_patch(const Convex& c, const Vec3& direction, double least) {
         case Collider::cylinder:
             if (std::abs(d[2]) >= least) {
                 const double z = d[2] < 0 ? -size[1] : size[1];
-                for (int i = 0; i < 8; ++i) add(Vec3(size[0] * std::cos(i * M_PI / 4), size[0] * std::sin(i * M_PI / 4), z));
+                for (int i = 0; i < 8; ++i)
+                    add(Vec3(size[0] * std::cos(i * M_PI / 4), size[0] * std::sin(i * M_PI / 4), z));
                 patch.normal = (d[2] < 0 ? -1 : 1) * H.R.col(2);
             } else if (std::abs(d[2]) <= std::max(edge, 0.05)) {
                 const Vec3 across = Vec3(d[0], d[1], 0).normalized() * size[0];
@@ -351,9 +361,9 @@ Patch facing_patch(const Convex& c, const Vec3& direction, double least) {
             break;
         case Collider::capsule:
             if (std::abs(d[2]) <= std::max(edge, 0.05))
-                for (double z : {size[1], -size[1]}) patch.corner[patch.count++] = H.act(Vec3(0, 0, z)) + c.radius * direction;
-            else
-                single();
+                for (double z : {size[1], -size[1]})
+                    patch.corner[patch.count++] = H.act(Vec3(0, 0, z)) + c.radius * direction;
+            else single();
             break;
         case Collider::mesh: {
             int best = -1;
@@ -407,8 +417,8 @@ void clip(Patch& patch, const Patch& face) {
 
 }  // namespace
 
-int convex_on_convex(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out,
-                     Vec3* apart) {
+int convex_on_convex(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin,
+                     ContactPoint* out, Vec3* apart) {
     const Convex first(a, A), second(b, B);
     Meeting at;
     if (!meet(first, second, margin + first.radius + second.radius, at, apart)) return 0;
@@ -452,7 +462,8 @@ int convex_on_convex(const Collider& a, const Pose& A, const Collider& b, const 
         }
         double deepest = INFINITY;
         for (int i = 0; i < points.count; ++i) deepest = std::min(deepest, points.out[i].gap);
-        if (deepest <= gap + 1e-4 * std::min(a.bounding_radius, b.bounding_radius)) return points.count;  // the rim of a cap has more points
+        // The rim of a cap has more points
+        if (deepest <= gap + 1e-4 * std::min(a.bounding_radius, b.bounding_radius)) return points.count;
     }
     const Vec3 on_a = at.on_a - first.radius * at.normal, on_b = at.on_b + second.radius * at.normal;
     points.add(0.5 * (on_a + on_b), at.normal, gap);

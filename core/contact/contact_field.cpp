@@ -56,7 +56,8 @@ void sphere_on_field(const HeightField& f, const Vec3& c, double radius, double 
     if (c[2] - range > f.highest) return;
     double height;
     Vec3 up;
-    if (f.surface(c[0], c[1], height, up) && c[2] <= height) {  // centre below the ground: the triangle's normal is used
+    // Centre below the ground: the triangle's normal is used
+    if (f.surface(c[0], c[1], height, up) && c[2] <= height) {
         const double depth = (height - c[2]) * up[2];
         const double gap = -depth - radius;
         points.add(B.act(c + (depth + 0.5 * gap) * up), B.R * up, gap);
@@ -117,7 +118,8 @@ void point_on_field(const HeightField& f, const Vec3& x, double margin, const Po
 
 }  // namespace
 
-int shape_on_field(const Collider& a, const Pose& A, const HeightField& f, const Pose& B, double margin, ContactPoint* out) {
+int shape_on_field(const Collider& a, const Pose& A, const HeightField& f, const Pose& B, double margin,
+                   ContactPoint* out) {
     Points points{out};
     const Pose pose = A.seen_from(B);  // of the shape in the field's axes
     if (pose.p[2] - a.bounding_radius - std::max(margin, 0.0) > f.highest) return 0;
@@ -142,7 +144,8 @@ int shape_on_field(const Collider& a, const Pose& A, const HeightField& f, const
     }
     Vec3 corner[8];
     double radius;
-    if (a.kind == Collider::ellipsoid) {  // fixed-point iteration for the point whose normal opposes that of the ground below it
+    // Fixed-point iteration for the point whose normal opposes that of the ground below it
+    if (a.kind == Collider::ellipsoid) {
         Vec3 up = Vec3::UnitZ();
         double height;
         for (int k = 0; k < 6; ++k) {

@@ -25,7 +25,8 @@ int corners(const Collider& s, const Vec3& down, Vec3* out, double& radius) {
             return 2;
         case Collider::box:
             for (int i = 0; i < 8; ++i)
-                out[i] = Vec3(i & 1 ? s.size[0] : -s.size[0], i & 2 ? s.size[1] : -s.size[1], i & 4 ? s.size[2] : -s.size[2]);
+                out[i] = Vec3(i & 1 ? s.size[0] : -s.size[0], i & 2 ? s.size[1] : -s.size[1],
+                              i & 4 ? s.size[2] : -s.size[2]);
             return 8;
         case Collider::cylinder: {  // four points of the lower rim, the lowest one included, and one of the upper rim
             const double across = std::sqrt(down[0] * down[0] + down[1] * down[1]);
@@ -47,7 +48,7 @@ int corners(const Collider& s, const Vec3& down, Vec3* out, double& radius) {
 }
 
 void nearest_on_segments(const Vec3& a, const Vec3& d1, const Vec3& b, const Vec3& d2, double h1, double h2, double& s,
-                     double& t) {
+                         double& t) {
     const Vec3 r = a - b;
     const double along = d1.dot(d2), c = d1.dot(r), f = d2.dot(r), denominator = 1 - along * along;
     s = denominator > 1e-12 ? std::clamp((along * f - c) / denominator, -h1, h1) : std::clamp(-c, -h1, h1);
@@ -58,7 +59,8 @@ void nearest_on_segments(const Vec3& a, const Vec3& d1, const Vec3& b, const Vec
     }
 }
 
-// The nearest point of an ellipsoid to x is a_i^2 x_i / (t + a_i^2) with sum_i (a_i x_i / (t + a_i^2))^2 = 1; bisection for t.
+// The nearest point of an ellipsoid to x is a_i^2 x_i / (t + a_i^2) with sum_i (a_i x_i / (t + a_i^2))^2 = 1; bisection
+// for t.
 static double distance_from_ellipsoid(const Vec3& size, const Vec3& x, Vec3& normal) {
     const Vec3 square = size.cwiseProduct(size);
     auto outside = [&](double t) { return (size.cwiseProduct(x).array() / (square.array() + t)).square().sum() > 1; };
@@ -112,9 +114,7 @@ double signed_distance(const Collider& s, const Vec3& x, Vec3& normal) {
             normal = (std::max(out, 0.0) * side + std::max(over, 0.0) * cap) / d;
             return d;
         }
-        case Collider::plane:
-            normal = Vec3::UnitZ();
-            return x[2];
+        case Collider::plane: normal = Vec3::UnitZ(); return x[2];
         case Collider::mesh: {
             double most = -INFINITY;
             for (const Eigen::Vector4d& face : s.faces) {
@@ -138,8 +138,8 @@ namespace {
 
 // --- planes ---------------------------------------------------------------------------------------------------------
 
-// Corners of a mesh within `margin` of the plane: the lowest one and, in each of eight directions, the farthest one. Those within the margin
-// are connected by edges, so they are found from the lowest one.
+// Corners of a mesh within `margin` of the plane: the lowest one and, in each of eight directions, the farthest one.
+// Those within the margin are connected by edges, so they are found from the lowest one.
 int mesh_on_plane(const Collider& s, const Pose& A, const Vec3& n, const Vec3& at, double margin, ContactPoint* out) {
     Points points{out};
     auto height = [&](int i) { return n.dot(A.act(s.vertices[i]) - at); };
@@ -165,7 +165,8 @@ int mesh_on_plane(const Collider& s, const Pose& A, const Vec3& n, const Vec3& a
         for (int i : s.neighbours(low[k].corner)) visit(i);
     std::sort(low.begin(), low.end(), [](const Low& a, const Low& b) { return a.corner < b.corner; });
     constexpr double half = 0.70710678118654752;
-    constexpr double directions[8][2] = {{1, 0}, {half, half}, {0, 1}, {-half, half}, {-1, 0}, {-half, -half}, {0, -1}, {half, -half}};
+    constexpr double directions[8][2] = {{1, 0},  {half, half},   {0, 1},  {-half, half},
+                                         {-1, 0}, {-half, -half}, {0, -1}, {half, -half}};
     int chosen[9], count = 0;
     for (int k = -1; k < 8; ++k) {
         int best = -1;
@@ -202,9 +203,11 @@ int shape_on_plane(const Collider& a, const Pose& A, const Pose& B, double margi
     return points.count;
 }
 
-// --- spheres and capsules --------------------------------------------------------------------------------------------------
+// --- spheres and capsules
+// --------------------------------------------------------------------------------------------------
 
-bool sphere_on_collider(const Vec3& centre, double radius, const Collider& b, const Pose& B, double margin, Points& points) {
+bool sphere_on_collider(const Vec3& centre, double radius, const Collider& b, const Pose& B, double margin,
+                        Points& points) {
     Vec3 n;
     const double gap = signed_distance(b, B.R.transpose() * (centre - B.p), n) - radius;
     if (gap >= margin) return false;
@@ -213,7 +216,8 @@ bool sphere_on_collider(const Vec3& centre, double radius, const Collider& b, co
     return true;
 }
 
-int capsule_on_capsule(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out) {
+int capsule_on_capsule(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin,
+                       ContactPoint* out) {
     Points points{out};
     const Vec3 da = A.R.col(2), db = B.R.col(2);
     const double radius = a.size[0];
@@ -229,9 +233,10 @@ int capsule_on_capsule(const Collider& a, const Pose& A, const Collider& b, cons
     return points.count;
 }
 
-// The distance to a convex collider is convex along the capsule's axis: golden-section search for its minimum. The ends are
-// contact points too where they are nearly as close.
-int capsule_on_collider(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out) {
+// The distance to a convex collider is convex along the capsule's axis: golden-section search for its minimum. The ends
+// are contact points too where they are nearly as close.
+int capsule_on_collider(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin,
+                        ContactPoint* out) {
     Points points{out};
     const Vec3 d = A.R.col(2);
     const double half = a.size[1];
@@ -256,15 +261,20 @@ int capsule_on_collider(const Collider& a, const Pose& A, const Collider& b, con
         }
     const double s = 0.5 * (low + high), best = distance(s), ends[2] = {distance(-half), distance(half)};
     for (int i = 0; i < 2; ++i)
-        if (ends[i] < best + 0.05 * half) sphere_on_collider(A.p + (i ? half : -half) * d, a.size[0], b, B, margin, points);
-    if (std::min(ends[0], ends[1]) > best + 1e-6 * half) sphere_on_collider(A.p + s * d, a.size[0], b, B, margin, points);
+        if (ends[i] < best + 0.05 * half)
+            sphere_on_collider(A.p + (i ? half : -half) * d, a.size[0], b, B, margin, points);
+    if (std::min(ends[0], ends[1]) > best + 1e-6 * half)
+        sphere_on_collider(A.p + s * d, a.size[0], b, B, margin, points);
     return points.count;
 }
 
 bool has_round_ends(Collider::Kind kind) { return kind == Collider::sphere || kind == Collider::capsule; }
-bool has_signed_distance(Collider::Kind kind) { return has_round_ends(kind) || kind == Collider::box || kind == Collider::cylinder; }
+bool has_signed_distance(Collider::Kind kind) {
+    return has_round_ends(kind) || kind == Collider::box || kind == Collider::cylinder;
+}
 
-int collide_in_order(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out) {
+int collide_in_order(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin,
+                     ContactPoint* out) {
     if (b.kind == Collider::plane) return shape_on_plane(a, A, B, margin, out);
     if (b.kind == Collider::height_field) return shape_on_field(a, A, b.field, B, margin, out);
     if (a.kind == Collider::sphere && has_signed_distance(b.kind)) {
@@ -281,7 +291,8 @@ int collide_in_order(const Collider& a, const Pose& A, const Collider& b, const 
 // Whether collide_in_order handles the pair.
 bool handled_in_order(Collider::Kind a, Collider::Kind b) {
     if (b == Collider::plane || b == Collider::height_field) return a != Collider::plane && a != Collider::height_field;
-    return (a == Collider::sphere && has_signed_distance(b)) || (a == Collider::capsule && has_signed_distance(b) && b != Collider::sphere) ||
+    return (a == Collider::sphere && has_signed_distance(b)) ||
+           (a == Collider::capsule && has_signed_distance(b) && b != Collider::sphere) ||
            (a == Collider::box && b == Collider::box);
 }
 
@@ -306,14 +317,17 @@ void Collider::compute_bounding_radius() {
 
 void Collider::find_border() {
     std::map<std::pair<int, int>, int> count;  // of triangles, by edge
-    const auto edge = [](const std::array<int, 3>& corners, int k) { return std::minmax({corners[(k + 1) % 3], corners[(k + 2) % 3]}); };
+    const auto edge = [](const std::array<int, 3>& corners, int k) {
+        return std::minmax({corners[(k + 1) % 3], corners[(k + 2) % 3]});
+    };
     for (const auto& corners : triangles)
         for (int k = 0; k < 3; ++k) ++count[edge(corners, k)];
     border.assign(triangles.size(), {});
     at_border.assign(vertices.size(), false);
     for (std::size_t i = 0; i < triangles.size(); ++i)
         for (int k = 0; k < 3; ++k)
-            if (count[edge(triangles[i], k)] == 1) border[i][k] = at_border[triangles[i][(k + 1) % 3]] = at_border[triangles[i][(k + 2) % 3]] = true;
+            if (count[edge(triangles[i], k)] == 1)
+                border[i][k] = at_border[triangles[i][(k + 1) % 3]] = at_border[triangles[i][(k + 2) % 3]] = true;
 }
 
 void Collider::find_loops() {
@@ -348,8 +362,8 @@ void Collider::find_loops() {
     }
 }
 
-// Hill climbing: a corner of a convex body without a neighbour that is farther is the farthest one. The start depends on the direction only,
-// so the result does, too.
+// Hill climbing: a corner of a convex body without a neighbour that is farther is the farthest one. The start depends
+// on the direction only, so the result does, too.
 int Collider::farthest(const Vec3& d) const {
     int best = starts_[(d[0] > 0) + 2 * (d[1] > 0) + 4 * (d[2] > 0)];
     double most = vertices[best].dot(d);
@@ -368,7 +382,9 @@ int Collider::farthest(const Vec3& d) const {
 }
 
 ContactLaw contact_law(const Collider& a, const Collider& b) {
-    auto own = [](const Collider& c) { return ContactLaw{c.friction, c.torsional, c.rolling, c.restitution, c.condim}; };
+    auto own = [](const Collider& c) {
+        return ContactLaw{c.friction, c.torsional, c.rolling, c.restitution, c.condim};
+    };
     if (a.priority != b.priority) return own(a.priority > b.priority ? a : b);
     return {std::max(a.friction, b.friction), std::max(a.torsional, b.torsional), std::max(a.rolling, b.rolling),
             std::max(a.restitution, b.restitution), std::max(a.condim, b.condim)};
@@ -380,11 +396,13 @@ bool can_touch(Collider::Kind a, Collider::Kind b) {
     return handled_in_order(a, b) || handled_in_order(b, a) || (is_convex(a) && is_convex(b));
 }
 
-int collide(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out, Vec3* apart) {
+int collide(const Collider& a, const Pose& A, const Collider& b, const Pose& B, double margin, ContactPoint* out,
+            Vec3* apart) {
     if (handled_in_order(a.kind, b.kind)) return collide_in_order(a, A, b, B, margin, out);
     const bool closed = handled_in_order(b.kind, a.kind);
     if (!closed && a.kind <= b.kind) return convex_on_convex(a, A, b, B, margin, out, apart);
-    const int count = closed ? collide_in_order(b, B, a, A, margin, out) : convex_on_convex(b, B, a, A, margin, out, apart);
+    const int count = closed ? collide_in_order(b, B, a, A, margin, out)
+                             : convex_on_convex(b, B, a, A, margin, out, apart);
     for (int i = 0; i < count; ++i) out[i].normal = -out[i].normal;
     return count;
 }

@@ -7,8 +7,8 @@
 
 namespace supple {
 
-// A single contact with moments: v = W p + b in the rows that may have an impulse, the normal first. Friction is bounded for up to five
-// components together.
+// A single contact with moments: v = W p + b in the rows that may have an impulse, the normal first. Friction is
+// bounded for up to five components together.
 struct MomentBlock {
     template <int rows>
     using Up = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, 0, rows, rows>;
@@ -17,7 +17,7 @@ struct MomentBlock {
 
     int count = 0, rows[6] = {};
     Up<6> W;
-    Up<5> axes;               // eigenvectors of the tangential part of W after elimination of the normal
+    Up<5> axes;  // eigenvectors of the tangential part of W after elimination of the normal
     Few<5> values, coupling;  // its eigenvalues; W_tn in these axes
 
     void prepare();  // from W
@@ -25,11 +25,12 @@ struct MomentBlock {
     Few<6> solve(const Few<6>& b, double friction) const;
 };
 
-// Solves for the impulses of all contacts (three rows each, normal first), of moments (three rows each, about the same axes) and of
-// limits (one row each) of one step.
+// Solves for the impulses of all contacts (three rows each, normal first), of moments (three rows each, about the same
+// axes) and of limits (one row each) of one step.
 class FrictionSolver {
    public:
-    // Of the residual, relative to the largest free speed or 1 m/s: where the solver stops, and where it stops after the first round.
+    // Of the residual, relative to the largest free speed or 1 m/s: where the solver stops, and where it stops after
+    // the first round.
     static constexpr double tolerance = 5e-10, sufficient = 1e-6;
 
     void resize(int contacts, int moments, int limits);  // zeroes everything
@@ -39,17 +40,17 @@ class FrictionSolver {
     double& W(int i, int j) { return W_[static_cast<std::size_t>(j) * n_ + i]; }
     double W(int i, int j) const { return W_[static_cast<std::size_t>(j) * n_ + i]; }
 
-    Numbers b;                     // free velocities plus gap / h
+    Numbers b;  // free velocities plus gap / h
     std::vector<double> friction;  // per contact
-    std::vector<int> moment;       // per contact: index of its moments, -1: none
+    std::vector<int> moment;  // per contact: index of its moments, -1: none
     std::vector<double> max_response;  // per contact: the largest diagonal entry of its participants' responses
     // Whether neither side can move along the contact's normal, up to rounding.
     bool blocked(int contact) const { return !(W(3 * contact, 3 * contact) > 1e-14 * max_response[contact]); }
-    Numbers p;                     // impulses: initial guess in, solution out
+    Numbers p;  // impulses: initial guess in, solution out
 
     void solve(bool symmetric = false);  // symmetric: W is, up to rounding
-    // Largest |p - P(p - rho v)| / rho over all rows, m/s, relative to the largest free speed or 1 m/s. P projects onto the
-    // cone; rho is the inverse of the row's own diagonal block of W.
+    // Largest |p - P(p - rho v)| / rho over all rows, m/s, relative to the largest free speed or 1 m/s. P projects onto
+    // the cone; rho is the inverse of the row's own diagonal block of W.
     double residual() const { return residual_; }
     double speed_error() const { return residual_ * scale_; }  // the same in m/s
     int worst() const { return worst_; }  // the contact or, beyond their number, the limit that it belongs to; -1: none
@@ -69,8 +70,8 @@ class FrictionSolver {
     void convex_round(int most);
     void project(const Vector& u, Vector& p, bool directions);
     bool convex_direction(const Vector& off, Vector& change);
-    // Rows of a contact that may have an impulse: the normal; with friction also the tangents and the moments about axes about which something
-    // can turn.
+    // Rows of a contact that may have an impulse: the normal; with friction also the tangents and the moments about
+    // axes about which something can turn.
     int rows_of(int contact, int* rows) const;
 
     int contacts_ = 0, moments_ = 0, limits_ = 0, n_ = 0, first_limit_ = 0, steps_ = 0;
@@ -79,15 +80,15 @@ class FrictionSolver {
     int worst_ = -1;  // contact or, beyond their number, limit with the largest residual
     Numbers W_, v_, limit_rho_, start_, best_;
     struct Block {
-        Mat3 inverse;     // of W's diagonal block, slightly regularised
-        double normal;    // W_nn; zero if the contact is blocked
-        double rho;       // 1 / largest diagonal entry of the block
+        Mat3 inverse;  // of W's diagonal block, slightly regularised
+        double normal;  // W_nn; zero if the contact is blocked
+        double rho;  // 1 / largest diagonal entry of the block
     };
     std::vector<Block> blocks_;
     std::vector<MomentBlock> moment_blocks_;
-    std::vector<char> moves_;       // per moment row: whether something can turn about its axis
-    // of a convex problem: the impulses that the regularisation draws to, radii of the discs of friction, and the directions along which the
-    // projection is not constant: their rows, components and slopes
+    std::vector<char> moves_;  // per moment row: whether something can turn about its axis
+    // of a convex problem: the impulses that the regularisation draws to, radii of the discs of friction, and the
+    // directions along which the projection is not constant: their rows, components and slopes
     Vector centre_, disc_;
     struct Direction {
         int count, rows[5];

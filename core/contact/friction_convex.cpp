@@ -1,9 +1,11 @@
 // Convex problems whose solutions lead to that of the contact laws.
 //
-// With the radii D = mu p_n of the discs of friction taken from the previous problem and a regularisation towards its impulses c,
+// With the radii D = mu p_n of the discs of friction taken from the previous problem and a regularisation towards its
+// impulses c,
 //     p = P(c - (W p + b) / R),
-// where P projects normal impulses onto p_n >= 0 and tangential ones onto their discs, is the optimality of a strictly convex problem. Newton's
-// method with a line search solves it from any start. Where D and c no longer change, the contact laws hold.
+// where P projects normal impulses onto p_n >= 0 and tangential ones onto their discs, is the optimality of a strictly
+// convex problem. Newton's method with a line search solves it from any start. Where D and c no longer change, the
+// contact laws hold.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +15,7 @@ namespace supple {
 
 namespace {
 constexpr double regularisation = 0.05;  // R, relative to the largest response of the contact's own block
-constexpr int most_inner = 6;            // Newton steps on one convex problem
+constexpr int most_inner = 6;  // Newton steps on one convex problem
 }  // namespace
 
 // p = P(c - u / R). With `directions` also the directions along which p follows the argument of P, with their slopes.
@@ -60,8 +62,8 @@ void FrictionSolver::project(const Vector& u, Vector& p, bool directions) {
         if (limit_rho_[i] > 0) one_sided(i, regularisation / limit_rho_[i]);
 }
 
-// Solves (I + J W / R) change = off with the derivative J of the projection. In the directions Q of J, with slopes s, it is
-// (R / s + Q^T W Q) z = R / s Q^T off - Q^T W off', where off' = off - Q Q^T off, and change = off' + Q z.
+// Solves (I + J W / R) change = off with the derivative J of the projection. In the directions Q of J, with slopes s,
+// it is (R / s + Q^T W Q) z = R / s Q^T off - Q^T W off', where off' = off - Q Q^T off, and change = off' + Q z.
 bool FrictionSolver::convex_direction(const Vector& off, Vector& change) {
     const int m = static_cast<int>(directions_.size());
     change = off;
@@ -108,7 +110,8 @@ bool FrictionSolver::convex_direction(const Vector& off, Vector& change) {
     return true;
 }
 
-// Solves convex problems one after the other, with at most so many steps of Newton's method; starts from p and ends with the last solution.
+// Solves convex problems one after the other, with at most so many steps of Newton's method; starts from p and ends
+// with the last solution.
 void FrictionSolver::convex_round(int most) {
     const Eigen::Map<const Eigen::MatrixXd> all(W_.data(), n_, n_);
     const Eigen::Map<const Vector> free(b.data(), n_);

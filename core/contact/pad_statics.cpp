@@ -6,22 +6,26 @@
 namespace supple {
 
 namespace {
-constexpr int most_rounds = 20;        // in which pressed points push others into contact
-constexpr double sliding = 1 - 1e-6;   // share of the friction limit from which a contact counts as sliding
-constexpr double least_ball_facing = 0.1;   // cosine between a point's normal and the direction from which a ball came
+constexpr int most_rounds = 20;  // in which pressed points push others into contact
+constexpr double sliding = 1 - 1e-6;  // share of the friction limit from which a contact counts as sliding
+constexpr double least_ball_facing = 0.1;  // cosine between a point's normal and the direction from which a ball came
 }  // namespace
 
-PadStatics::PadStatics(Collider collider, Eigen::MatrixXd compliance) : collider_(std::move(collider)), pad_(std::move(compliance), 0) {
-    if (pad_.points() != static_cast<int>(collider_.vertices.size())) throw std::invalid_argument("a compliance of another size");
+PadStatics::PadStatics(Collider collider, Eigen::MatrixXd compliance)
+    : collider_(std::move(collider)), pad_(std::move(compliance), 0) {
+    if (pad_.points() != static_cast<int>(collider_.vertices.size()))
+        throw std::invalid_argument("a compliance of another size");
     for (const auto& corners : collider_.triangles)
         for (int k = 0; k < 3; ++k)
-            longest_edge_ = std::max(longest_edge_, (collider_.vertices[corners[k]] - collider_.vertices[corners[(k + 1) % 3]]).norm());
+            longest_edge_ = std::max(
+                longest_edge_, (collider_.vertices[corners[k]] - collider_.vertices[corners[(k + 1) % 3]]).norm());
 }
 
 void PadStatics::release() {
     const int n = pad_.points();
     contacts_.clear();
-    pad_.restore(Eigen::VectorXd::Zero(3 * n), {Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(n)});
+    pad_.restore(Eigen::VectorXd::Zero(3 * n),
+                 {Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(n)});
 }
 
 Vec3 PadStatics::force() const {
@@ -48,20 +52,23 @@ void PadStatics::add(const Vec3& normal, const Vec3& place, double gap) {
     contacts_.push_back({{}, contact_frame(normal), place, gap});
 }
 
-bool PadStatics::press(const Collider& shape, const Pose& at, double margin, const Start& start, const Support& support) {
+bool PadStatics::press(const Collider& shape, const Pose& at, double margin, const Start& start,
+                       const Support& support) {
     const double friction = std::max(collider_.friction, shape.friction);
     const Pose placed = at * shape.local;
     Start warm = start;
     Eigen::VectorXd guess;
     // Where the points are expected: with the displacements of the start, few of them are near the shape.
     const int n = pad_.points();
-    pad_.restore(start.before ? *start.before : Eigen::VectorXd(Eigen::VectorXd::Zero(3 * n)), {Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(n)});
+    pad_.restore(start.before ? *start.before : Eigen::VectorXd(Eigen::VectorXd::Zero(3 * n)),
+                 {Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(3 * n), Eigen::VectorXd::Zero(n)});
     contacts_.clear();
     known_.assign(n, false);
     for (int round = 0; round < most_rounds; ++round) {
         fresh_.clear();
         collide_pad(collider_, Pose{}, pad_, shape, placed, margin, fresh_);
-        const bool new_points = std::any_of(fresh_.begin(), fresh_.end(), [&](const PadContact& c) { return !known_[c.point]; });
+        const bool new_points = std::any_of(fresh_.begin(), fresh_.end(),
+                                            [&](const PadContact& c) { return !known_[c.point]; });
         if (!new_points && round) break;
         for (const PadContact& c : fresh_) {
             if (known_[c.point]) continue;
@@ -78,7 +85,8 @@ bool PadStatics::press(const Collider& shape, const Pose& at, double margin, con
 
 void PadStatics::add_triangle_below(const Vec3& at, double radius, const Vec3& up) {
     for (const auto& corners : collider_.triangles) {
-        const Vec3 &a = collider_.vertices[corners[0]], &b = collider_.vertices[corners[1]], &c = collider_.vertices[corners[2]];
+        const Vec3 &a = collider_.vertices[corners[0]], &b = collider_.vertices[corners[1]],
+                   &c = collider_.vertices[corners[2]];
         const Vec3 face = (b - a).cross(c - a);
         if (face.dot(up) <= least_ball_facing * face.norm()) continue;
         const Vec3 place = at - face.dot(at - a) / face.dot(up) * up;  // along up
@@ -90,7 +98,8 @@ void PadStatics::add_triangle_below(const Vec3& at, double radius, const Vec3& u
     }
 }
 
-bool PadStatics::press_ball(const Vec3& at, double radius, const Vec3& up, double margin, double friction, const Start& start, const Support& support) {
+bool PadStatics::press_ball(const Vec3& at, double radius, const Vec3& up, double margin, double friction,
+                            const Start& start, const Support& support) {
     const int n = pad_.points();
     contacts_.clear();
     known_.assign(n, false);
@@ -122,7 +131,8 @@ bool PadStatics::press_ball(const Vec3& at, double radius, const Vec3& up, doubl
     return true;
 }
 
-bool PadStatics::press_mask(const Vec3& at, double radius, const Vec3& up, const Eigen::VectorXd& areas, double friction, const Start& start, const Support& support) {
+bool PadStatics::press_mask(const Vec3& at, double radius, const Vec3& up, const Eigen::VectorXd& areas,
+                            double friction, const Start& start, const Support& support) {
     contacts_.clear();
     const int n = pad_.points();
     double total = 0;
@@ -167,11 +177,13 @@ bool PadStatics::solve(double friction, const Start& start, const Support& suppo
             }
             const Mat3 block = a.axes.transpose() * C * b.axes;
             for (int r = 0; r < 3; ++r)
-                for (int q = 0; q < 3; ++q) solver_.W(3 * i + r, 3 * j + q) = solver_.W(3 * j + q, 3 * i + r) = block(r, q);
+                for (int q = 0; q < 3; ++q)
+                    solver_.W(3 * i + r, 3 * j + q) = solver_.W(3 * j + q, 3 * i + r) = block(r, q);
             if (i == j) most = std::max(most, block.diagonal().maxCoeff());
         }
         Vec3 slip = -support.approach;
-        if (start.before) slip -= mean(a, *start.before) + a.place - start.move.R.transpose() * (a.place - start.move.p);
+        if (start.before)
+            slip -= mean(a, *start.before) + a.place - start.move.R.transpose() * (a.place - start.move.p);
         Vec3 b = a.axes.transpose() * (start.before ? slip : Vec3(-support.approach));
         b[0] = a.gap - a.axes.col(0).dot(support.approach);
         Eigen::Map<Vec3>(solver_.b.data() + 3 * i) = b;
@@ -190,7 +202,8 @@ bool PadStatics::solve(double friction, const Start& start, const Support& suppo
     for (double& value : solver_.p) value *= scale;
     solver_.solve(true);
     const int points = pad_.points();
-    Pad::Loads loads{Eigen::VectorXd::Zero(3 * points), Eigen::VectorXd::Zero(3 * points), Eigen::VectorXd::Zero(points)};
+    Pad::Loads loads{Eigen::VectorXd::Zero(3 * points), Eigen::VectorXd::Zero(3 * points),
+                     Eigen::VectorXd::Zero(points)};
     for (int i = 0; i < n; ++i) {
         Eigen::Map<Vec3> p(solver_.p.data() + 3 * i);
         p /= scale;
@@ -198,7 +211,8 @@ bool PadStatics::solve(double friction, const Start& start, const Support& suppo
         const Vec3 force = contacts_[i].axes * p;
         for (const auto& [point, share] : contacts_[i].shares) {
             loads.forces.segment<3>(3 * point) += share * force;
-            if (loads.friction[point] == 0 || contacts_[i].shares.size() == 1) loads.normals.segment<3>(3 * point) = contacts_[i].axes.col(0);
+            if (loads.friction[point] == 0 || contacts_[i].shares.size() == 1)
+                loads.normals.segment<3>(3 * point) = contacts_[i].axes.col(0);
             loads.friction[point] = friction;
         }
     }

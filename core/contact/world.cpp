@@ -8,8 +8,8 @@ namespace supple {
 
 namespace {
 constexpr double relative_regularisation = 1e-4;  // of W_nn, relative to the smallest one
-constexpr double far_below = 1e-3;                // a W_nn over another one that does not count beside it
-constexpr double creep = 1e-5;                    // m/s: largest normal velocity that the regularisation may cause
+constexpr double far_below = 1e-3;  // a W_nn over another one that does not count beside it
+constexpr double creep = 1e-5;  // m/s: largest normal velocity that the regularisation may cause
 }  // namespace
 
 Pose World::pose(int i) const {
@@ -44,7 +44,8 @@ void World::find_candidate_pairs() {
     auto low = [&](int i) { return poses_[i].p[0] - swept_radius_[i]; };
     for (int i : bounded_) swept_radius_[i] = 1.01 * colliders[i].collider.bounding_radius + h * speed_[i];
     for (std::size_t k = 1; k < bounded_.size(); ++k)  // insertion sort: the order hardly changes between steps
-        for (std::size_t m = k; m > 0 && low(bounded_[m]) < low(bounded_[m - 1]); --m) std::swap(bounded_[m], bounded_[m - 1]);
+        for (std::size_t m = k; m > 0 && low(bounded_[m]) < low(bounded_[m - 1]); --m)
+            std::swap(bounded_[m], bounded_[m - 1]);
     auto may = [&](int i, int j) {
         const MountedCollider &a = colliders[i], &b = colliders[j];
         if ((a.participant < 0 || a.still) && (b.participant < 0 || b.still)) return false;  // neither moves
@@ -81,12 +82,14 @@ void World::collide_pair(int i, int j, double horizon) {
     }
 }
 
-// Contacts of a pad, or of two: the points of the first one with the surface of the second, or the other way round if only the first has one.
+// Contacts of a pad, or of two: the points of the first one with the surface of the second, or the other way round if
+// only the first has one.
 void World::collide_pads(int i, int j, double margin) {
     const bool swapped = colliders[i].pad < 0 || (colliders[j].pad >= 0 && colliders[j].collider.triangles.empty());
     const int soft = swapped ? j : i, other = swapped ? i : j;
     pad_contacts_.clear();
-    collide_pad(colliders[soft].collider, poses_[soft], pads[colliders[soft].pad], colliders[other].collider, poses_[other], margin, pad_contacts_);
+    collide_pad(colliders[soft].collider, poses_[soft], pads[colliders[soft].pad], colliders[other].collider,
+                poses_[other], margin, pad_contacts_);
     for (PadContact& found : pad_contacts_) {
         Contact contact{i, j, found.at, Vec3::Zero(), Vec3::Zero(), colliders[soft].collider.vertices[found.point], {}};
         if (swapped) contact.at.normal = -contact.at.normal;
@@ -108,7 +111,8 @@ void World::detect(double horizon) {
             continue;
         }
         const Vec6 velocity = participants[c.participant]->free_velocity(c.frame);
-        const double arm = c.collider.local.p.norm() + (std::isfinite(c.collider.bounding_radius) ? c.collider.bounding_radius : 0);
+        const double arm = c.collider.local.p.norm() +
+                           (std::isfinite(c.collider.bounding_radius) ? c.collider.bounding_radius : 0);
         speed_[i] = velocity.head<3>().norm() + velocity.tail<3>().norm() * arm;
     }
     find_candidate_pairs();
@@ -116,17 +120,20 @@ void World::detect(double horizon) {
     for (const auto& [i, j] : candidate_pairs_) collide_pair(i, j, horizon);
 }
 
-// Initial guess: the impulses of the previous step. A contact of that step is the same if it is between the same colliders
-// and near the same point of the first one.
+// Initial guess: the impulses of the previous step. A contact of that step is the same if it is between the same
+// colliders and near the same point of the first one.
 void World::warm_start() {
     std::size_t start = 0;
     for (std::size_t c = 0; c < contacts_.size(); ++c) {
         const Contact& now = contacts_[c];
         const auto key = std::make_pair(now.first, now.second);
-        while (start < previous_.size() && std::make_pair(previous_[start].first, previous_[start].second) < key) ++start;
+        while (start < previous_.size() && std::make_pair(previous_[start].first, previous_[start].second) < key)
+            ++start;
         const Contact* nearest = nullptr;
-        double distance = 0.05 * std::min(colliders[now.first].collider.bounding_radius, colliders[now.second].collider.bounding_radius);
-        for (std::size_t k = start; k < previous_.size() && std::make_pair(previous_[k].first, previous_[k].second) == key; ++k) {
+        double distance = 0.05 * std::min(colliders[now.first].collider.bounding_radius,
+                                          colliders[now.second].collider.bounding_radius);
+        for (std::size_t k = start;
+             k < previous_.size() && std::make_pair(previous_[k].first, previous_[k].second) == key; ++k) {
             const double d = (previous_[k].local - now.local).norm();
             if (d < distance) {
                 distance = d;
@@ -137,7 +144,8 @@ void World::warm_start() {
         Eigen::Map<Vec3>(&solver_.p[3 * c]) = frames_[c].transpose() * nearest->impulse;
         if (solver_.moment[c] < 0) continue;
         const Vec3 along = frames_[c].transpose() * nearest->moment, lengths = lengths_[solver_.moment[c]];
-        for (int r = 0; r < 3; ++r) solver_.p[solver_.moment_row(solver_.moment[c]) + r] = lengths[r] > 0 ? along[r] / lengths[r] : 0;
+        for (int r = 0; r < 3; ++r)
+            solver_.p[solver_.moment_row(solver_.moment[c]) + r] = lengths[r] > 0 ? along[r] / lengths[r] : 0;
     }
 }
 
@@ -168,7 +176,9 @@ void World::keep_limit_impulses() {
     for (std::size_t k = 0; k < participants.size(); ++k)
         for (std::size_t l = 0; l < rows_[k].limits.size(); ++l) {
             const double impulse = solver_.p[rows_[k].first_limit + l];
-            if (impulse > 0 && !rows_[k].touches.empty()) limit_impulses.push_back({static_cast<int>(k), rows_[k].limits[l].row, rows_[k].limits[l].sign, impulse});
+            if (impulse > 0 && !rows_[k].touches.empty())
+                limit_impulses.push_back(
+                    {static_cast<int>(k), rows_[k].limits[l].row, rows_[k].limits[l].sign, impulse});
         }
 }
 
@@ -189,7 +199,8 @@ void World::place_touches() {
         for (int side = 0; side < 2; ++side) {
             const MountedCollider& by = colliders[side ? contacts_[c].second : contacts_[c].first];
             if (by.participant < 0) continue;
-            rows_[by.participant].touches.push_back({by.frame, contacts_[c].at.point, side ? Mat3(-axes) : axes, moment});
+            rows_[by.participant].touches.push_back(
+                {by.frame, contacts_[c].at.point, side ? Mat3(-axes) : axes, moment});
             rows_[by.participant].contacts.push_back(index);
         }
     };
@@ -243,7 +254,8 @@ void World::add_participants() {
             if (c < n) solver_.max_response[c] = std::max(solver_.max_response[c], most);
         const Eigen::Map<const Eigen::MatrixXd> response(block.response.data(), rows, rows);
         // contacts of a mechanism with itself appear twice
-        const bool contiguous = !own_limits && !self_contact[k] && block.contacts.back() - block.contacts.front() + 1 == touches;
+        const bool contiguous = !own_limits && !self_contact[k] &&
+                                block.contacts.back() - block.contacts.front() + 1 == touches;
         if (contiguous) {  // the rows are contiguous in the solver, too
             const int first = 3 * block.contacts.front();
             for (int j = 0; j < rows; ++j) {
@@ -256,7 +268,8 @@ void World::add_participants() {
         }
         auto row = [&](int i) { return i < touches ? 3 * block.contacts[i] : block.first_limit + (i - touches); };
         for (int j = 0; j < touches + own_limits; ++j) {
-            const int column = row(j), from = j < touches ? 3 * j : 3 * touches + (j - touches), wide = j < touches ? 3 : 1;
+            const int column = row(j), from = j < touches ? 3 * j : 3 * touches + (j - touches),
+                      wide = j < touches ? 3 : 1;
             for (int c = 0; c < wide; ++c) {
                 solver_.b[column + c] += block.free[from + c];
                 const double* values = response.col(from + c).data();
@@ -318,7 +331,8 @@ void World::add_pads() {
         double most = 0;
         for (std::size_t i = 0; i < rows.contacts.size(); ++i)
             for (std::size_t j = 0; j <= i; ++j) {
-                const Mat3 block = factor * (rows.axes[i].transpose() * pads[k].compliance(place(i), place(j)) * rows.axes[j]);
+                const Mat3 block = factor *
+                                   (rows.axes[i].transpose() * pads[k].compliance(place(i), place(j)) * rows.axes[j]);
                 const int a = 3 * rows.contacts[i], b = 3 * rows.contacts[j];
                 for (int r = 0; r < 3; ++r)
                     for (int q = 0; q < 3; ++q) {
@@ -351,10 +365,11 @@ void World::advance_pads() {
     }
 }
 
-// Adds to every W_nn but those of pads, which do not need it, and those of contacts that cannot move along their normals,
-// a small regularisation that makes the impulses of redundant contacts unique. With the present impulses it causes a
-// velocity of `creep` at most. It is the same for all contacts, relative to the smallest W_nn, unless that is far below
-// the contact's own: one contact that can hardly move must not leave the impulses of another, wedged one undetermined.
+// Adds to every W_nn but those of pads, which do not need it, and those of contacts that cannot move along their
+// normals, a small regularisation that makes the impulses of redundant contacts unique. With the present impulses it
+// causes a velocity of `creep` at most. It is the same for all contacts, relative to the smallest W_nn, unless that is
+// far below the contact's own: one contact that can hardly move must not leave the impulses of another, wedged one
+// undetermined.
 void World::regularise() {
     double most = 0, least = INFINITY;
     auto regularised = [&](int c) { return !solver_.blocked(c) && !contacts_[c].soft(); };
@@ -407,8 +422,8 @@ void World::set_step(double length) {
 }
 
 // The contact problem is linear in the impulses, the motion of a mechanism is not: the contact force, which is constant
-// during the step, may turn a light body out of the direction in which it supports the force. False if a point in contact
-// has another velocity than computed, by more than the largest one without contact.
+// during the step, may turn a light body out of the direction in which it supports the force. False if a point in
+// contact has another velocity than computed, by more than the largest one without contact.
 bool World::moved_as_computed(int participant) const {
     const ParticipantRows& block = rows_[participant];
     const int touches = static_cast<int>(block.touches.size()), rows = static_cast<int>(block.impulses.size());
@@ -440,7 +455,8 @@ World::Outcome World::step() {
 World::Outcome World::attempt() {
     failed_participant_ = -1;
     auto give_up = [&](std::size_t begun, Outcome outcome) {
-        const bool second = std::any_of(participants.begin(), participants.begin() + begun, [](const Participant* p) { return p->second_order(); });
+        const bool second = std::any_of(participants.begin(), participants.begin() + begun,
+                                        [](const Participant* p) { return p->second_order(); });
         for (std::size_t i = 0; i < begun; ++i) participants[i]->abandon();
         contacts_ = previous_;
         return second && outcome == no_solution ? impact : outcome;

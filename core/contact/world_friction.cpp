@@ -7,7 +7,7 @@
 namespace supple {
 
 namespace {
-constexpr int most_halvings = 12;      // of bounces that would add energy
+constexpr int most_halvings = 12;  // of bounces that would add energy
 constexpr double slow_approach = 1e-6;  // m/s: the normal velocity of resting contacts is smaller
 }  // namespace
 
@@ -39,11 +39,11 @@ double World::normal_velocity_at_start(int contact) const {
     return sum;
 }
 
-// Newton's law of impact. A contact that would close in this step and that approaches with the normal velocity u < -bounce_speed
-// ends the step with at least
+// Newton's law of impact. A contact that would close in this step and that approaches with the normal velocity u <
+// -bounce_speed ends the step with at least
 //     v_n = min(-e u + (v_free - u), -e v_free)
-// The change v_free - u by other forces is included because the position at the end of the step follows from v_n: without it a ball
-// that bounces with e = 1 would gain the energy m g h |u|.
+// The change v_free - u by other forces is included because the position at the end of the step follows from v_n:
+// without it a ball that bounces with e = 1 would gain the energy m g h |u|.
 void World::find_bounces() {
     bounces_.clear();
     for (std::size_t c = 0; c < contacts_.size(); ++c) {
@@ -52,14 +52,15 @@ void World::find_bounces() {
         if (e == 0 || contact.soft() || free + gap / h >= 0) continue;
         const double u = normal_velocity_at_start(static_cast<int>(c));
         if (u > -bounce_speed || u >= 0) continue;
-        const double leaves = std::min(-e * u + (free - u), -e * free), without = std::max(gap / h, compliance > 0 ? gap / h : -correction);
+        const double leaves = std::min(-e * u + (free - u), -e * free),
+                     without = std::max(gap / h, compliance > 0 ? gap / h : -correction);
         if (leaves > -without) bounces_.push_back({static_cast<int>(c), -leaves - without});
     }
     if (!bounces_.empty()) free_rows_ = solver_.b;
 }
 
-// Kinetic energy changes by p . (v_free + v) / 2. With friction and several contacts Newton's law may make this positive; bounces are
-// then halved until it is not.
+// Kinetic energy changes by p . (v_free + v) / 2. With friction and several contacts Newton's law may make this
+// positive; bounces are then halved until it is not.
 void World::limit_bounces() {
     if (bounces_.empty()) return;
     for (int k = 0; k < most_halvings; ++k) {
@@ -72,7 +73,8 @@ void World::limit_bounces() {
             scale += std::abs(part);
         }
         for (std::size_t c = 0; c < contacts_.size(); ++c)  // overlapping shapes are pushed apart
-            if (contacts_[c].at.gap < 0) separating += solver_.p[3 * c] * std::min(correction, -contacts_[c].at.gap / h);
+            if (contacts_[c].at.gap < 0)
+                separating += solver_.p[3 * c] * std::min(correction, -contacts_[c].at.gap / h);
         if (work <= separating + 1e-9 * scale) return;
         for (Bounce& each : bounces_) {
             each.offset *= 0.5;
@@ -99,7 +101,9 @@ bool World::meets_impact() const {
         const bool touched = std::any_of(previous_.begin(), previous_.end(), [&](const Contact& before) {
             return before.first == now.first && before.second == now.second && !before.impulse.isZero(0);
         });
-        if (normal_velocity_at_start(static_cast<int>(c)) < -(touched ? std::max(bounce_speed, slow_approach) : slow_approach)) return true;
+        if (normal_velocity_at_start(static_cast<int>(c)) <
+            -(touched ? std::max(bounce_speed, slow_approach) : slow_approach))
+            return true;
     }
     return false;
 }

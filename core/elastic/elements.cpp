@@ -14,7 +14,8 @@ template <class Work>
 void shared_loop(Team& team, int count, const Work& work) {
     team.run([&](int thread, int threads) {
         const long long n = count;
-        for (int i = static_cast<int>(n * thread / threads); i < static_cast<int>(n * (thread + 1) / threads); ++i) work(i);
+        for (int i = static_cast<int>(n * thread / threads); i < static_cast<int>(n * (thread + 1) / threads); ++i)
+            work(i);
     });
 }
 
@@ -31,7 +32,10 @@ void group(const std::vector<int>& keys, int key_count, std::vector<int>& starts
 }  // namespace
 
 Elements::Elements(const double* nodes, int node_count, const int* tets, int tet_count, const Law& law)
-    : law_(law), node_count_(node_count), tets_(tet_count), gradients_(std::size_t(tet_count) * points * corners * 3),
+    : law_(law),
+      node_count_(node_count),
+      tets_(tet_count),
+      gradients_(std::size_t(tet_count) * points * corners * 3),
       volumes_(tet_count) {
     constexpr double a = 0.5854101966249685, b = 0.1381966011250105;  // (5 + 3 sqrt 5) / 20, (5 - sqrt 5) / 20
     for (int e = 0; e < tet_count; ++e) {
@@ -123,7 +127,8 @@ void Elements::element(int e, const double* u, const double* last_step, bool wit
         smallest = std::min(smallest, at.det);
         for (int a = 0; a < corners; ++a)
             for (int i = 0; i < 3; ++i)
-                f[3 * a + i] += volume * (at.P[3 * i] * g[3 * a] + at.P[3 * i + 1] * g[3 * a + 1] + at.P[3 * i + 2] * g[3 * a + 2]);
+                f[3 * a + i] += volume * (at.P[3 * i] * g[3 * a] + at.P[3 * i + 1] * g[3 * a + 1] +
+                                          at.P[3 * i + 2] * g[3 * a + 2]);
         if (!K) continue;
         if (last_step) {
             double dF[9] = {};
@@ -144,7 +149,8 @@ void Elements::element(int e, const double* u, const double* last_step, bool wit
                 double* row = K + (3 * a + i) * unknowns;
                 for (int b = 0; b < corners; ++b)
                     for (int k = 0; k < 3; ++k)
-                        row[3 * b + k] += dP[3 * k] * g[3 * b] + dP[3 * k + 1] * g[3 * b + 1] + dP[3 * k + 2] * g[3 * b + 2];
+                        row[3 * b + k] += dP[3 * k] * g[3 * b] + dP[3 * k + 1] * g[3 * b + 1] +
+                                          dP[3 * k + 2] * g[3 * b + 2];
             }
     }
     energies_[e] = energy;

@@ -21,11 +21,12 @@ class Elements {
     int count() const { return static_cast<int>(tets_.size()); }
     std::size_t blocks() const { return columns_.size(); }
 
-    // Energy, its gradient (n, 3) and, if `tangent` is not null, its second derivative as 3x3 blocks of the pattern. u: (n, 3).
-    // `inverted` becomes the tetrahedron of smallest det F, if that is not positive, else -1. `last_step` (n, 3), the last step of
-    // Newton's method, is optional: the tangent's geometric stiffness then uses the stress that the step before predicted
-    // (Magisano, Leonetti and Garcea 2017, "mixed integration points"). Newton's method needs far fewer iterations with it where
-    // slender parts turn: the stress at u itself holds a stretch that is quadratic in the step and that the next step removes.
+    // Energy, its gradient (n, 3) and, if `tangent` is not null, its second derivative as 3x3 blocks of the pattern. u:
+    // (n, 3). `inverted` becomes the tetrahedron of smallest det F, if that is not positive, else -1. `last_step` (n,
+    // 3), the last step of Newton's method, is optional: the tangent's geometric stiffness then uses the stress that
+    // the step before predicted (Magisano, Leonetti and Garcea 2017, "mixed integration points"). Newton's method needs
+    // far fewer iterations with it where slender parts turn: the stress at u itself holds a stretch that is quadratic
+    // in the step and that the next step removes.
     double evaluate(const double* u, double* force, double* tangent, int& inverted, const double* last_step = nullptr);
 
     // Derivative of shape function a at point q of element e, along x, y, z (1/m); volume of a point, m^3.

@@ -20,8 +20,8 @@ Matrix3 turn(const Vector3& w) {
     return Eigen::AngleAxisd(angle, w / angle).toRotationMatrix();
 }
 
-// The eigenvector of the largest eigenvalue of the 4x4 matrix of Davenport's q-method, by shifted squaring: the global maximiser of
-// tr(R^T A).
+// The eigenvector of the largest eigenvalue of the 4x4 matrix of Davenport's q-method, by shifted squaring: the global
+// maximiser of tr(R^T A).
 Matrix3 best_rotation(const Matrix3& A) {
     Eigen::Matrix4d N;  // quaternion (w, v): q^T N q = tr(R^T A)
     const Vector3 z = axial(A);
@@ -45,8 +45,13 @@ Matrix3 best_rotation(const Matrix3& A) {
 
 InterfaceFrame::InterfaceFrame(int coordinates, const double* point, const double* point_rate, const double* matrix,
                                const double* matrix_rate)
-    : point_(Eigen::Map<const Vector3>(point)), matrix_(rows(matrix)), linear_(coordinates), angular_(coordinates),
-      turned_(coordinates), along_(coordinates), across_(coordinates) {
+    : point_(Eigen::Map<const Vector3>(point)),
+      matrix_(rows(matrix)),
+      linear_(coordinates),
+      angular_(coordinates),
+      turned_(coordinates),
+      along_(coordinates),
+      across_(coordinates) {
     for (int j = 0; j < coordinates; ++j) {
         point_rate_.push_back(Eigen::Map<const Vector3>(point_rate + 3 * j));
         matrix_rate_.push_back(rows(matrix_rate + 9 * j));

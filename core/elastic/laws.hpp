@@ -1,5 +1,5 @@
-// Energy densities W(F) of the material laws, with stress P = dW/dF and its derivative along a direction. V is a number or a
-// vector of numbers (one per quadrature point).
+// Energy densities W(F) of the material laws, with stress P = dW/dF and its derivative along a direction. V is a number
+// or a vector of numbers (one per quadrature point).
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 namespace supple {
 
 struct Law {
-    bool stvk;       // St. Venant-Kirchhoff; otherwise stable Neo-Hookean (Smith, De Goes, Kim 2018)
+    bool stvk;  // St. Venant-Kirchhoff; otherwise stable Neo-Hookean (Smith, De Goes, Kim 2018)
     double mu, lam;  // Pa, in the energy of the law
 };
 
@@ -48,7 +48,8 @@ struct Deformed {
             for (int i = 0; i < 9; ++i) S_[i] = 2 * law.mu * S_[i];
             for (int i = 0; i < 9; i += 4) S_[i] += law.lam * trace;
             for (int i = 0; i < 3; ++i)
-                for (int j = 0; j < 3; ++j) P[3 * i + j] = F[3 * i] * S_[j] + F[3 * i + 1] * S_[3 + j] + F[3 * i + 2] * S_[6 + j];
+                for (int j = 0; j < 3; ++j)
+                    P[3 * i + j] = F[3 * i] * S_[j] + F[3 * i + 1] * S_[3 + j] + F[3 * i + 2] * S_[6 + j];
         } else {  // W = mu/2 (I - 3) + lam/2 (J - a)^2 - mu/2 log(I + 1) + constant, a = 1 + 3/4 mu/lam
             const V square = dot9(F, F);
             const V shrunk = 1.0 / (square + 1.0);
@@ -94,12 +95,14 @@ struct Deformed {
         }
     }
 
-    // St. Venant-Kirchhoff: `stress_change` uses from now on the stress that was extrapolated linearly before F last changed by dF.
+    // St. Venant-Kirchhoff: `stress_change` uses from now on the stress that was extrapolated linearly before F last
+    // changed by dF.
     void extrapolate_stress(const Law& law, const V* dF) {
         if (!law.stvk) return;
         V e[9];  // dF^T dF / 2, the part of the strain that is quadratic in the change
         for (int i = 0; i < 3; ++i)
-            for (int j = 0; j < 3; ++j) e[3 * i + j] = 0.5 * (dF[i] * dF[j] + dF[3 + i] * dF[3 + j] + dF[6 + i] * dF[6 + j]);
+            for (int j = 0; j < 3; ++j)
+                e[3 * i + j] = 0.5 * (dF[i] * dF[j] + dF[3 + i] * dF[3 + j] + dF[6 + i] * dF[6 + j]);
         const V trace = e[0] + e[4] + e[8];
         for (int i = 0; i < 9; ++i) S_[i] -= 2 * law.mu * e[i];
         for (int i = 0; i < 9; i += 4) S_[i] -= law.lam * trace;
@@ -113,7 +116,7 @@ struct Deformed {
         for (unsigned i = 0; i < sizeof(Lanes) / sizeof(double); ++i) result[i] = std::log(x[i]);
         return result;
     }
-    V S_[9];                     // second Piola-Kirchhoff stress, St. Venant-Kirchhoff
+    V S_[9];  // second Piola-Kirchhoff stress, St. Venant-Kirchhoff
     V shear_, growth_, pressure_;  // factors of F, F (F : dF) and cof(F), Neo-Hookean
 };
 

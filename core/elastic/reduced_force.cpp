@@ -39,16 +39,23 @@ void add_columns(int rows, int count, const double* columns, const double* x, do
 }  // namespace
 
 QuarticForce::QuarticForce(int modes, const double* quadratic, const double* cubic, const double* quartic)
-    : ReducedForce(modes), pairs_(modes * (modes + 1) / 2), padded_((pairs_ + lanes - 1) / lanes * lanes),
-      quadratic_(padded_), cubic_(std::size_t(modes) * padded_), quartic_(std::size_t(pairs_) * padded_), K3_(padded_),
-      K4_(padded_), products_(pairs_) {
+    : ReducedForce(modes),
+      pairs_(modes * (modes + 1) / 2),
+      padded_((pairs_ + lanes - 1) / lanes * lanes),
+      quadratic_(padded_),
+      cubic_(std::size_t(modes) * padded_),
+      quartic_(std::size_t(pairs_) * padded_),
+      K3_(padded_),
+      K4_(padded_),
+      products_(pairs_) {
     std::copy_n(quadratic, pairs_, quadratic_.begin());
     for (int p = 0; p < pairs_; ++p) {
         for (int k = 0; k < modes; ++k) cubic_[std::size_t(k) * padded_ + p] = cubic[p * modes + k];
         // K4 e_m e_n / 2 is summed over all ordered pairs: a pair of different amplitudes counts twice
         for (int m = 0, pair = 0; m < modes; ++m)
             for (int n = 0; n <= m; ++n, ++pair)
-                quartic_[std::size_t(pair) * padded_ + p] = quartic[std::size_t(p) * pairs_ + pair] * (m == n ? 0.5 : 1.0);
+                quartic_[std::size_t(pair) * padded_ + p] = quartic[std::size_t(p) * pairs_ + pair] *
+                                                            (m == n ? 0.5 : 1.0);
     }
 }
 
@@ -60,7 +67,8 @@ double QuarticForce::evaluate(const double* eta, double* force, double* tangent)
     std::fill(K4_.begin(), K4_.end(), 0.0);
     add_columns(padded_, r, cubic_.data(), eta, K3_.data());
     add_columns(padded_, pairs_, quartic_.data(), products_.data(), K4_.data());
-    // the second derivative is K2 + K3 e + 1/2 K4 e e; Euler's theorem for each degree gives the gradient and the energy
+    // the second derivative is K2 + K3 e + 1/2 K4 e e; Euler's theorem for each degree gives the gradient and the
+    // energy
     std::fill_n(force, r, 0.0);
     double energy = 0;
     for (int k = 0, p = 0; k < r; ++k)
@@ -75,21 +83,25 @@ double QuarticForce::evaluate(const double* eta, double* force, double* tangent)
 }
 
 CubatureForce::CubatureForce(int modes, int points, const double* gradients, const double* weights, const Law& law)
-    : ReducedForce(modes), law_(law), blocks_((points + lanes - 1) / lanes),
-      gradients_(std::size_t(blocks_) * modes * 9 * lanes), weights_(std::size_t(blocks_) * lanes),
-      changes_(std::size_t(modes) * 9 * lanes), sums_(std::size_t(modes) * (modes + 3) / 2 * lanes) {
+    : ReducedForce(modes),
+      law_(law),
+      blocks_((points + lanes - 1) / lanes),
+      gradients_(std::size_t(blocks_) * modes * 9 * lanes),
+      weights_(std::size_t(blocks_) * lanes),
+      changes_(std::size_t(modes) * 9 * lanes),
+      sums_(std::size_t(modes) * (modes + 3) / 2 * lanes) {
     std::copy_n(weights, points, weights_.begin());
     for (int q = 0; q < points; ++q)
         for (int i = 0; i < 9; ++i)
             for (int k = 0; k < modes; ++k)
-                gradients_[((std::size_t(q / lanes) * modes + k) * 9 + i) * lanes + q % lanes] =
-                    gradients[(std::size_t(q) * 9 + i) * modes + k];
+                gradients_[((std::size_t(q / lanes) * modes + k) * 9 + i) * lanes +
+                           q % lanes] = gradients[(std::size_t(q) * 9 + i) * modes + k];
 }
 
 double CubatureForce::evaluate(const double* eta, double* force, double* tangent) {
     const int r = modes_;
     std::fill(sums_.begin(), sums_.end(), 0.0);
-    double* first = sums_.data();                            // (r, 4) force
+    double* first = sums_.data();  // (r, 4) force
     double* second = sums_.data() + std::size_t(r) * lanes;  // (p, 4) packed tangent
     Four energy = {};
     for (int block = 0; block < blocks_; ++block) {
@@ -127,7 +139,8 @@ double CubatureForce::evaluate(const double* eta, double* force, double* tangent
     for (int k = 0; k < r; ++k) force[k] = sum_of(load_four(first + k * lanes));
     if (tangent)
         for (int k = 0, p = 0; k < r; ++k)
-            for (int l = 0; l <= k; ++l, ++p) tangent[k * r + l] = tangent[l * r + k] = sum_of(load_four(second + p * lanes));
+            for (int l = 0; l <= k; ++l, ++p)
+                tangent[k * r + l] = tangent[l * r + k] = sum_of(load_four(second + p * lanes));
     return sum_of(energy);
 }
 

@@ -101,7 +101,8 @@ Adjoint::Adjoint(const System& system, const Articulated* passes, std::shared_pt
 
 std::size_t Adjoint::size_of(const std::string& input) const {
     const std::size_t nb = system_.bodies(), na = system_.axes(), nt = times(), parts = tape_->records.size() - 1;
-    if (input == "twists" || input == "start_velocities" || input == "twists_before" || input == "velocities_before") return 6 * nb;
+    if (input == "twists" || input == "start_velocities" || input == "twists_before" || input == "velocities_before")
+        return 6 * nb;
     if (input == "increments" || input == "rates" || input == "increments_before" || input == "rates_before") return na;
     if (input == "stiffness" || input == "damping" || input == "armature") return na;
     if (input == "targets" || input == "multipliers") return nt * system_.model().rows.size();
@@ -121,7 +122,8 @@ std::size_t Adjoint::size_of(const std::string& input) const {
 double Adjoint::spring_slope(int axis) const {
     double torque, slope = 0, energy;
     if (system_.model().curve[axis] >= 0)
-        system_.model().curves[system_.model().curve[axis]].evaluate(tape_->q(record_)[axis] - system_.rest[axis], torque, slope, energy);
+        system_.model().curves[system_.model().curve[axis]].evaluate(tape_->q(record_)[axis] - system_.rest[axis],
+                                                                     torque, slope, energy);
     return system_.model().stiffness[axis] + slope;
 }
 
@@ -129,7 +131,8 @@ double Adjoint::coupling_slope(int s) const {
     const Spring& spring = system_.model().springs[s];
     double torque, slope = 0, energy;
     if (spring.curve >= 0)
-        system_.model().curves[spring.curve].evaluate(sum_of(spring.of, tape_->q(record_)) - system_.spring_rest[s], torque, slope, energy);
+        system_.model().curves[spring.curve].evaluate(sum_of(spring.of, tape_->q(record_)) - system_.spring_rest[s],
+                                                      torque, slope, energy);
     return spring.stiffness + slope;
 }
 
@@ -140,7 +143,8 @@ double Adjoint::share_of(int row) const {
     return std::find(driven.begin(), driven.end(), row) == driven.end() ? 1.0 : share;
 }
 
-// --- frames -----------------------------------------------------------------------------------------------------------
+// --- frames
+// -----------------------------------------------------------------------------------------------------------
 
 Adjoint::Frame& Adjoint::posed(int record) {
     Frame& frame = frames_[record % kept];
@@ -179,7 +183,8 @@ Adjoint::Frame& Adjoint::posed(int record) {
     frame.flexible.clear();
     for (const FlexibleBody& each : system_.flexible) {  // without passes: `system_` is at this record
         const std::vector<double> still(each.modes(), 0.0);
-        frame.flexible.push_back(each.state_of(system_.state.H[each.body], tape_->q(record) + each.axis, Vec6::Zero(), still.data()));
+        frame.flexible.push_back(
+            each.state_of(system_.state.H[each.body], tape_->q(record) + each.axis, Vec6::Zero(), still.data()));
     }
     return frame;
 }
@@ -240,10 +245,8 @@ Adjoint::Frame& Adjoint::moved(int record) {
         Articulated::Motion& m = block.motion;
         const Articulated::Motion& past = last.blocks[k].motion;
         const Three& centre_before = before.blocks[k].motion.centre;
-        if (step.c2 != 0)
-            m.set_rates<true>(step, constants_[k].inertia, past.centre, centre_before, past.x);
-        else
-            m.set_rates<false>(step, constants_[k].inertia, past.centre, centre_before, past.x);
+        if (step.c2 != 0) m.set_rates<true>(step, constants_[k].inertia, past.centre, centre_before, past.x);
+        else m.set_rates<false>(step, constants_[k].inertia, past.centre, centre_before, past.x);
         block.linear = constants_[k].mass * m.centre_velocity;
         block.angular = m.L;
     }
@@ -282,15 +285,17 @@ std::vector<double> Adjoint::recorded_velocities() {
             const Articulated::Motion& m = frame.blocks[node_of_[b] / width].motion;
             const int l = node_of_[b] % width;
             const Mat3 in = body_in_node_[b].R.transpose();
-            const Vec3 spin = in * get(m.spin, l), centre_velocity = in * Vec3(get(m.R, l).transpose() * get(m.centre_velocity, l));
-            Eigen::Map<Vec6>(result.data() + 6 * (static_cast<std::size_t>(t) * nb + b)) =
-                stack(centre_velocity - spin.cross(system_.model().group_centre[b]), spin);
+            const Vec3 spin = in * get(m.spin, l),
+                       centre_velocity = in * Vec3(get(m.R, l).transpose() * get(m.centre_velocity, l));
+            Eigen::Map<Vec6>(result.data() + 6 * (static_cast<std::size_t>(t) * nb + b)) = stack(
+                centre_velocity - spin.cross(system_.model().group_centre[b]), spin);
         }
     }
     return result;
 }
 
-// --- equations --------------------------------------------------------------------------------------------------------
+// --- equations
+// --------------------------------------------------------------------------------------------------------
 
 void Adjoint::set_inputs(int record) {
     if (inputs_ == tape_->records[record].inputs) return;
@@ -304,8 +309,9 @@ void Adjoint::set_inputs(int record) {
     if (passes_) passes_->refresh(system_);
 }
 
-// ds = spin_by_turn (phi - phi_1) + past_spin (phi_1 - phi_2) for rotations phi in world axes at the end, one and two steps back: a
-// common rotation changes nothing. spin_by_turn = (c0 - c2 D) / h Jr(x)^-1 R^T with D = d(Jr(x) y)/dx, past_spin = -c2 / h Jr(x) Jr(y)^-1 R_1^T.
+// ds = spin_by_turn (phi - phi_1) + past_spin (phi_1 - phi_2) for rotations phi in world axes at the end, one and two
+// steps back: a common rotation changes nothing. spin_by_turn = (c0 - c2 D) / h Jr(x)^-1 R^T with D = d(Jr(x) y)/dx,
+// past_spin = -c2 / h Jr(x) Jr(y)^-1 R_1^T.
 void Adjoint::linearise(int i) {
     record_ = i;
     const Step& step = tape_->records[i].step;
@@ -321,7 +327,8 @@ void Adjoint::linearise(int i) {
         const Three &x = block.motion.x, &y = block1.motion.x;
         if (c2 != 0) {
             const Coefficients8 g = stumpff_coefficients(dot(x, x));
-            const Three xy = cross(x, y), t = (g.g3 - 2.0 * g.g4) * xy + (3.0 * g.g5 - g.g4) * cross(x, xy);  // 2 d(Jr y)/ds
+            // 2 d(Jr y)/ds
+            const Three xy = cross(x, y), t = (g.g3 - 2.0 * g.g4) * xy + (3.0 * g.g5 - g.g4) * cross(x, xy);
             const Eight along = dot(x, y);
             auto by_x = [&](const Three& v) {
                 const Eight xv = dot(x, v);
@@ -368,14 +375,16 @@ void Adjoint::linearise(int i) {
     if (passes_) {
         passes_->present_ = now.nodes;
         const double* p[3] = {now.p.data(), last.p.data(), before.p.data()};
-        by_passes_ = passes_->factorise_exactly(past_, step, bodies_.data(), tape_->active(i), tape_->lambda(i), q, p) && exact_passes_;
+        by_passes_ = passes_->factorise_exactly(past_, step, bodies_.data(), tape_->active(i), tape_->lambda(i), q,
+                                                p) &&
+                     exact_passes_;
     }
     if (!by_passes_) factorise_sparse(i);
 }
 
 void Adjoint::factorise_sparse(int i) {
     const int nb = system_.bodies(), na = system_.axes(), nr = static_cast<int>(system_.model().rows.size());
-    const Frame *frame[3] = {&moved(i), &moved(i - 1), &moved(i - 2)};
+    const Frame* frame[3] = {&moved(i), &moved(i - 1), &moved(i - 2)};
     const double* q[3] = {tape_->q(i), tape_->q(i - 1), tape_->q(i - 2)};
     system_.state.q.assign(q[0], q[0] + na);
     system_.state.mu.assign(tape_->mu(i), tape_->mu(i) + nr);
@@ -414,8 +423,8 @@ void Adjoint::factorise_sparse(int i) {
     system_.factorise();
 }
 
-// Rotations of free joints that close loops are no coordinates of the passes. Their increments are the relative rotation of the two
-// bodies along the joint's axes, in world axes here.
+// Rotations of free joints that close loops are no coordinates of the passes. Their increments are the relative
+// rotation of the two bodies along the joint's axes, in world axes here.
 Vec3 Adjoint::free_axis(int loop, int i) const {
     const Articulated::Loop& tie = passes_->loops_[loop];
     if (tie.rows == 5) return passes_->pose(tie.slot[0]).R * tie.z[0];

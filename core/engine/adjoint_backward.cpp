@@ -1,5 +1,5 @@
-// The sweep backward over recorded time steps: from the gradient of a scalar with respect to the motion to that with respect to the
-// inputs.
+// The sweep backward over recorded time steps: from the gradient of a scalar with respect to the motion to that with
+// respect to the inputs.
 #include <algorithm>
 
 #include "engine/adjoint.hpp"
@@ -20,10 +20,12 @@ Six gather(const double* all, const int* bodies) {
 }
 
 void scatter(const Six& from, double* all, const int* bodies) {
-    Eight v[8] = {from.linear.x, from.linear.y, from.linear.z, from.angular.x, from.angular.y, from.angular.z, every(0.0), every(0.0)};
+    Eight v[8] = {from.linear.x,  from.linear.y,  from.linear.z, from.angular.x,
+                  from.angular.y, from.angular.z, every(0.0),    every(0.0)};
     transpose(v);
     for (int l = 0; l < width; ++l)
-        if (bodies[l] >= 0) std::copy_n(reinterpret_cast<const double*>(&v[l]), 6, all + 6 * static_cast<std::size_t>(bodies[l]));
+        if (bodies[l] >= 0)
+            std::copy_n(reinterpret_cast<const double*>(&v[l]), 6, all + 6 * static_cast<std::size_t>(bodies[l]));
 }
 
 }  // namespace
@@ -32,19 +34,20 @@ Adjoint::Gradient Adjoint::zero_gradient() const {
     const Three none = every(Vec3(0, 0, 0));
     std::vector<FlexibleState> flexible;
     for (const FlexibleBody& each : system_.flexible) flexible.push_back(each.zero_state());
-    return {std::vector<Gradient::Bodies>(constants_.size(), {none, none, none, none}), std::vector<double>(system_.axes(), 0.0),
-            std::vector<double>(system_.axes(), 0.0), std::move(flexible)};
+    return {std::vector<Gradient::Bodies>(constants_.size(), {none, none, none, none}),
+            std::vector<double>(system_.axes(), 0.0), std::vector<double>(system_.axes(), 0.0), std::move(flexible)};
 }
 
-// Poses and coordinates at a record. A wrench (f, t) at the origin, in body axes, is a gradient by displacement of the centre and
-// rotation.
+// Poses and coordinates at a record. A wrench (f, t) at the origin, in body axes, is a gradient by displacement of the
+// centre and rotation.
 void Adjoint::add_objective(const OutputArrays& objective, int record, Gradient& g) {
     const int nb = system_.bodies(), na = system_.axes(), t = tape_->records[record].index;
     if (!objective.poses.empty()) {
         const Frame& frame = posed(record);
         for (std::size_t k = 0; k < constants_.size(); ++k) {
             const Six w = gather(&objective.poses[6 * static_cast<std::size_t>(t) * nb], &body_of_[width * k]);
-            const Three f = constants_[k].body_axes * w.linear, m = constants_[k].body_axes * w.angular - cross(constants_[k].arm, f);
+            const Three f = constants_[k].body_axes * w.linear,
+                        m = constants_[k].body_axes * w.angular - cross(constants_[k].arm, f);
             add(g.bodies[k].P, frame.blocks[k].motion.R * f);
             add(g.bodies[k].F, frame.blocks[k].motion.R * m);
         }
@@ -74,7 +77,8 @@ void Adjoint::solve_transposed(const Gradient& g, const double* by_multipliers) 
             const Gradient::Bodies& from = g.bodies[node_of_[b] / width];
             const int l = node_of_[b] % width;
             const Mat3 Rt = axes_of(b).transpose();
-            Eigen::Map<Vec6>(right_.data() + system_.twist_row(b)) = at_origin(Rt * get(from.P, l), Rt * get(from.F, l), system_.model().group_centre[b]);
+            Eigen::Map<Vec6>(right_.data() + system_.twist_row(b)) = at_origin(Rt * get(from.P, l), Rt * get(from.F, l),
+                                                                               system_.model().group_centre[b]);
         }
         for (int a = 0; a < system_.axes(); ++a) right_[system_.axis_row(a)] = g.q[a];
         for (std::size_t r = 0; by_multipliers && r < z_rows_.size(); ++r)
@@ -83,7 +87,8 @@ void Adjoint::solve_transposed(const Gradient& g, const double* by_multipliers) 
         for (int b : movers_) {
             const Vec6 z(&x_[system_.twist_row(b)]);
             const Mat3 R = axes_of(b);
-            put(z_[node_of_[b] / width].linear, node_of_[b] % width, R * velocity_at(z, system_.model().group_centre[b]));
+            put(z_[node_of_[b] / width].linear, node_of_[b] % width,
+                R * velocity_at(z, system_.model().group_centre[b]));
             put(z_[node_of_[b] / width].angular, node_of_[b] % width, R * z.tail<3>());
         }
         for (int a = 0; a < system_.axes(); ++a) z_axes_[a] = x_[system_.axis_row(a)];
@@ -138,9 +143,11 @@ void Adjoint::solve_transposed(const Gradient& g, const double* by_multipliers) 
         const Articulated::Loop& loop = passes_->loops_[k];
         const Eight turn = one_.twist[loop.slot[0]].v - one_.twist[loop.slot[1]].v;
         for (std::size_t i = 0; i < loop.axes.size(); ++i)
-            z_axes_[loop.axes[i]] = free_axis(static_cast<int>(k), static_cast<int>(i)).dot(Vec3(turn[3], turn[4], turn[5]));
+            z_axes_[loop.axes[i]] = free_axis(static_cast<int>(k), static_cast<int>(i))
+                                        .dot(Vec3(turn[3], turn[4], turn[5]));
     }
-    for (const Articulated::Lock& lock : passes_->locks_) z_rows_[lock.system_row] = lock.active ? one_.reaction[lock.node] / lock.coefficient : 0.0;
+    for (const Articulated::Lock& lock : passes_->locks_)
+        z_rows_[lock.system_row] = lock.active ? one_.reaction[lock.node] / lock.coefficient : 0.0;
     for (const Articulated::Coupling& coupling : passes_->couplings_)
         if (coupling.system_row >= 0) z_rows_[coupling.system_row] = one_.tie[coupling.row];
 }
@@ -177,18 +184,22 @@ InputArrays Adjoint::backward(OutputArrays objective) {
         const Frame &frame1 = posed(i - 1), &frame2 = posed(i - 2);
 
         // momenta (m f, R I s) and velocities (R^T f - s x arm, s), as functions of poses
-        const double* by_velocity = at_end && !objective.velocities.empty() ? &objective.velocities[6 * static_cast<std::size_t>(t) * nb] : nullptr;
+        const double* by_velocity = at_end && !objective.velocities.empty()
+                                        ? &objective.velocities[6 * static_cast<std::size_t>(t) * nb]
+                                        : nullptr;
         for (std::size_t k = 0; k < blocks; ++k) {
             const Articulated::ExactBody& body = bodies_[k];
             const Articulated::Motion& m = body.motion;
             const Constants& fixed = constants_[k];
             Gradient::Bodies& to = g.bodies[k];
-            Three by_f = fixed.mass * to.linear, by_s = times_inertia(fixed.inertia, product_transposed(m.R, to.angular));
+            Three by_f = fixed.mass * to.linear,
+                  by_s = times_inertia(fixed.inertia, product_transposed(m.R, to.angular));
             by_body[k].mass += dot(m.centre_velocity, to.linear);
             add(to.F, cross(m.L, to.angular));
             if (by_velocity) {
                 const Six v = gather(by_velocity, &body_of_[width * k]);
-                const Three linear = fixed.body_axes * v.linear, angular = fixed.body_axes * v.angular, turned = m.R * linear;
+                const Three linear = fixed.body_axes * v.linear, angular = fixed.body_axes * v.angular,
+                            turned = m.R * linear;
                 add(by_f, turned);
                 add(by_s, angular - cross(fixed.arm, linear));
                 add(to.F, cross(turned, m.centre_velocity));
@@ -224,14 +235,17 @@ InputArrays Adjoint::backward(OutputArrays objective) {
         }
 
         pull_back_flexible(step, g, last, before, result.materials.data());
-        solve_transposed(g, at_end && !objective.multipliers.empty() ? &objective.multipliers[static_cast<std::size_t>(t) * nr] : nullptr);
+        solve_transposed(g, at_end && !objective.multipliers.empty()
+                                ? &objective.multipliers[static_cast<std::size_t>(t) * nr]
+                                : nullptr);
         add_flexible_past(step, last, before, by_flexible_gravity, result.materials.data());
 
         for (const Handle& handle : system_.handles) {  // its damper: -d (f + omega x a) at the point
             const int k = node_of_[handle.body] / width, l = node_of_[handle.body] % width;
             const Articulated::Motion& m = bodies_[k].motion;
             const Mat3 R = get(m.R, l);
-            const Vec3 a = R * Vec3(body_in_node_[handle.body].R * Vec3(handle.point - system_.model().group_centre[handle.body]));
+            const Vec3 a = R * Vec3(body_in_node_[handle.body].R *
+                                    Vec3(handle.point - system_.model().group_centre[handle.body]));
             const Vec3 omega = R * get(m.spin, l);
             const Vec3 force = -handle.damping * (get(z_[k].linear, l) + get(z_[k].angular, l).cross(a));
             put(by_motion_[k].linear, l, get(by_motion_[k].linear, l) + force);
@@ -279,7 +293,8 @@ InputArrays Adjoint::backward(OutputArrays objective) {
         for (const Block& block : blocks_) {
             Vec3 z = Vec3::Zero(), by_rate = Vec3::Zero();
             for (int n = 0; n < block.size; ++n) z[n] = z_axes_[block.axis + n];
-            const Vec3 by_torque = block.size == 3 ? Vec3(block.of_vector * z) : z;  // of springs and drives on coordinates
+            // Of springs and drives on coordinates
+            const Vec3 by_torque = block.size == 3 ? Vec3(block.of_vector * z) : z;
             for (int n = 0; n < block.size; ++n) {
                 const int axis = block.axis + n;
                 result.torques[static_cast<std::size_t>(t) * na + axis] += by_torque[n];
@@ -298,7 +313,8 @@ InputArrays Adjoint::backward(OutputArrays objective) {
             const double length = sum_of(spring.of, q), z = sum_of(spring.of, z_axes_.data());
             result.spring_stiffness[s] -= z * (length - system_.spring_rest[s]);
             result.spring_rest[static_cast<std::size_t>(t) * ns + s] += z * coupling_slope(s);
-            result.spring_damping[s] -= z * step.rate(length, sum_of(spring.of, tape_->q(i - 1)), sum_of(spring.of, tape_->q(i - 2)));
+            result.spring_damping[s] -= z * step.rate(length, sum_of(spring.of, tape_->q(i - 1)),
+                                                      sum_of(spring.of, tape_->q(i - 2)));
             for (std::size_t n = 0; n < spring.of.axes.size(); ++n) {
                 last.q[spring.of.axes[n]] -= z * spring.damping * c1 * spring.of.coefficients[n];
                 before.q[spring.of.axes[n]] -= z * spring.damping * c2 * spring.of.coefficients[n];

@@ -1,8 +1,8 @@
 // Flexible bodies in the sweeps over recorded time steps.
 //
-// With z = (c, Z) a body's state and V = D z its rate, where D is the backward difference of the step, its generalised forces depend
-// on the accelerations D V = (c0 V + c1 V_1 + c2 V_2) / h, on eta and on the rate of the internal forces. The maps between twist,
-// amplitudes and z are those of FlexibleBody; the sweeps add the differences.
+// With z = (c, Z) a body's state and V = D z its rate, where D is the backward difference of the step, its generalised
+// forces depend on the accelerations D V = (c0 V + c1 V_1 + c2 V_2) / h, on eta and on the rate of the internal forces.
+// The maps between twist, amplitudes and z are those of FlexibleBody; the sweeps add the differences.
 #include "engine/adjoint.hpp"
 
 namespace supple {
@@ -23,26 +23,31 @@ Mat3 Adjoint::flexible_axes(int f) const {
     return get(bodies_[i / width].motion.R, i % width);
 }
 
-// The internal force f is proportional to Young's modulus, with eta fixed. The forces are f + beta f' + alpha M eta', where f' and eta' are
-// backward differences. The dependence of past internal forces on the modulus is part of the tangents and gradients of past states.
+// The internal force f is proportional to Young's modulus, with eta fixed. The forces are f + beta f' + alpha M eta',
+// where f' and eta' are backward differences. The dependence of past internal forces on the modulus is part of the
+// tangents and gradients of past states.
 std::array<std::vector<double>, 3> Adjoint::material_forces(const Step& step, int f) const {
     const FlexibleBody& body = system_.flexible[f];
-    const FlexibleState &now = system_.flexible_state[f], &one = history_.flexible[f], &two = history_.flexible_before[f];
+    const FlexibleState &now = system_.flexible_state[f], &one = history_.flexible[f],
+                        &two = history_.flexible_before[f];
     const int r = body.modes();
     std::array<std::vector<double>, 3> result;
     for (auto& each : result) each.assign(r, 0.0);
     for (int p = 0; p < r; ++p) {
         result[0][p] = (1 + body.beta() * step.c0 / step.h) * now.force[p];
-        for (int q = 0; q < r; ++q) result[1][p] += body.modal_mass(p, q) * step.rate(now.eta[q], one.eta[q], two.eta[q]);
+        for (int q = 0; q < r; ++q)
+            result[1][p] += body.modal_mass(p, q) * step.rate(now.eta[q], one.eta[q], two.eta[q]);
         result[2][p] = step.rate(now.force[p], one.force[p], two.force[p]);
     }
     return result;
 }
 
-// --- backward -----------------------------------------------------------------------------------------------------------------
+// --- backward
+// -----------------------------------------------------------------------------------------------------------------
 
 // V = (c0 z + c1 z_1 + c2 z_2) / h; then from z and the internal forces to twist and amplitudes.
-void Adjoint::pull_back_flexible(const Step& step, Gradient& g, Gradient& last, Gradient& before, double* by_materials) {
+void Adjoint::pull_back_flexible(const Step& step, Gradient& g, Gradient& last, Gradient& before,
+                                 double* by_materials) {
     const double c0 = step.c0 / step.h, c1 = step.c1 / step.h, c2 = step.c2 / step.h;
     for (std::size_t f = 0; f < system_.flexible.size(); ++f) {
         const FlexibleBody& body = system_.flexible[f];
@@ -62,7 +67,8 @@ void Adjoint::pull_back_flexible(const Step& step, Gradient& g, Gradient& last, 
 }
 
 // Accelerations (c0 V + c1 V_1 + c2 V_2) / h, with V as above; damping.
-void Adjoint::add_flexible_past(const Step& step, Gradient& last, Gradient& before, Vec3& by_gravity, double* by_materials) {
+void Adjoint::add_flexible_past(const Step& step, Gradient& last, Gradient& before, Vec3& by_gravity,
+                                double* by_materials) {
     const double c0 = step.c0 / step.h, c[2] = {step.c1 / step.h, step.c2 / step.h};
     std::vector<Mat3> by_Z;
     for (std::size_t f = 0; f < system_.flexible.size(); ++f) {
@@ -85,30 +91,35 @@ void Adjoint::add_flexible_past(const Step& step, Gradient& last, Gradient& befo
             add_positions(past.c, past.Z, -c0 * c[s], by_c, by_Z);
             for (int p = 0; p < r; ++p) {
                 past.force[p] -= body.beta() * c[s] * eta[p];
-                for (int q = 0; q < r; ++q) to[s]->q[body.axis + p] -= body.alpha() * c[s] * body.modal_mass(p, q) * eta[q];
+                for (int q = 0; q < r; ++q)
+                    to[s]->q[body.axis + p] -= body.alpha() * c[s] * body.modal_mass(p, q) * eta[q];
             }
         }
     }
 }
 
 // At a record of the start, where `system_` is evaluated.
-void Adjoint::pull_back_flexible_start(int record, const Gradient& g, const std::vector<Vec6>& velocities, InputArrays& result) {
+void Adjoint::pull_back_flexible_start(int record, const Gradient& g, const std::vector<Vec6>& velocities,
+                                       InputArrays& result) {
     for (std::size_t f = 0; f < system_.flexible.size(); ++f) {
         const FlexibleBody& body = system_.flexible[f];
         const FlexibleState& state = tape_->flexible[record][f];
         Vec6 by_twist = Vec6::Zero(), by_velocity = Vec6::Zero();
-        body.pull_back_start(system_.state.H[body.body].R, state, velocities[body.body].tail<3>(), g.flexible[f], by_twist, by_velocity,
-                             &result.increments[record][body.axis], &result.rates[record][body.axis]);
+        body.pull_back_start(system_.state.H[body.body].R, state, velocities[body.body].tail<3>(), g.flexible[f],
+                             by_twist, by_velocity, &result.increments[record][body.axis],
+                             &result.rates[record][body.axis]);
         for (int p = 0; p < body.modes(); ++p) result.materials[3 * f] += g.flexible[f].force[p] * state.force[p];
         Eigen::Map<Vec6>(&result.twists[record][6 * body.body]) += by_twist;
         Eigen::Map<Vec6>(&result.velocities[record][6 * body.body]) += by_velocity;
     }
 }
 
-// --- forward ------------------------------------------------------------------------------------------------------------------
+// --- forward
+// ------------------------------------------------------------------------------------------------------------------
 
 // Minus the changes of the generalised forces with the past and with gravity.
-void Adjoint::add_flexible_forces(const InputArrays* directions, int count, const Tangents& last, const Tangents& before) {
+void Adjoint::add_flexible_forces(const InputArrays* directions, int count, const Tangents& last,
+                                  const Tangents& before) {
     const Step& step = tape_->records[record_].step;
     const double c0 = step.c0 / step.h, c1 = step.c1 / step.h, c2 = step.c2 / step.h;
     for (std::size_t f = 0; f < system_.flexible.size(); ++f) {
@@ -132,7 +143,8 @@ void Adjoint::add_flexible_forces(const InputArrays* directions, int count, cons
             for (int p = 0; p < r; ++p) {
                 force[p] += body.beta() * (c1 * one.force[p] + c2 * two.force[p]);
                 for (int q = 0; q < r; ++q)
-                    force[p] += body.alpha() * body.modal_mass(p, q) * (c1 * last.q[body.axis + q][column] + c2 * before.q[body.axis + q][column]);
+                    force[p] += body.alpha() * body.modal_mass(p, q) *
+                                (c1 * last.q[body.axis + q][column] + c2 * before.q[body.axis + q][column]);
                 axes_[body.axis + p][column] -= force[p];
             }
             put(wrenches_[i].linear, column, get(wrenches_[i].linear, column) - R * wrench.head<3>());
@@ -141,7 +153,8 @@ void Adjoint::add_flexible_forces(const InputArrays* directions, int count, cons
     }
 }
 
-void Adjoint::step_flexible(const InputArrays* directions, int count, Tangents& now, const Tangents& last, const Tangents& before) {
+void Adjoint::step_flexible(const InputArrays* directions, int count, Tangents& now, const Tangents& last,
+                            const Tangents& before) {
     for (std::size_t f = 0; f < system_.flexible.size(); ++f) {
         const FlexibleBody& body = system_.flexible[f];
         const Mat3 R = flexible_axes(static_cast<int>(f)), Rt = R.transpose();
@@ -153,24 +166,29 @@ void Adjoint::step_flexible(const InputArrays* directions, int count, Tangents& 
             const Vec6 twist = stack(Rt * get(H.linear, column), Rt * get(H.angular, column));
             body.add_motion(R, twist, eta.data(), state);
             if (!directions[column].materials.empty())
-                for (int p = 0; p < body.modes(); ++p) state.force[p] += directions[column].materials[3 * f] * system_.flexible_state[f].force[p];
+                for (int p = 0; p < body.modes(); ++p)
+                    state.force[p] += directions[column].materials[3 * f] * system_.flexible_state[f].force[p];
             FlexibleBody::set_rates(tape_->records[record_].step, last.flexible[width * f + column],
                                     before.flexible[width * f + column], state);
         }
     }
 }
 
-void Adjoint::start_flexible(int record, const std::vector<Vec6>& velocities, const InputArrays* directions, int count, Tangents& now) {
+void Adjoint::start_flexible(int record, const std::vector<Vec6>& velocities, const InputArrays* directions, int count,
+                             Tangents& now) {
     for (std::size_t f = 0; f < system_.flexible.size(); ++f) {
         const FlexibleBody& body = system_.flexible[f];
         const FlexibleState& state = tape_->flexible[record][f];
         const std::vector<double> none(std::max(6, body.modes()), 0.0);
-        auto part = [&](const std::vector<double>& all, int first) { return all.empty() ? none.data() : all.data() + first; };
+        auto part = [&](const std::vector<double>& all, int first) {
+            return all.empty() ? none.data() : all.data() + first;
+        };
         for (int column = 0; column < count; ++column) {
             const InputArrays& d = directions[column];
             const Vec6 twist(part(d.twists[record], 6 * body.body)), faster(part(d.velocities[record], 6 * body.body));
             body.add_start(system_.state.H[body.body].R, state, velocities[body.body].tail<3>(), twist, faster,
-                           part(d.increments[record], body.axis), part(d.rates[record], body.axis), now.flexible[width * f + column]);
+                           part(d.increments[record], body.axis), part(d.rates[record], body.axis),
+                           now.flexible[width * f + column]);
             for (int p = 0; p < body.modes() && !d.materials.empty(); ++p)
                 now.flexible[width * f + column].force[p] += d.materials[3 * f] * state.force[p];
         }

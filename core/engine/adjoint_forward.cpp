@@ -1,4 +1,5 @@
-// The sweep forward over recorded time steps: from directions of the inputs to derivatives of the motion, eight directions at a time.
+// The sweep forward over recorded time steps: from directions of the inputs to derivatives of the motion, eight
+// directions at a time.
 #include <algorithm>
 
 #include "engine/adjoint.hpp"
@@ -52,11 +53,13 @@ void Adjoint::solve_forward() {
             for (int b : movers_) {
                 const int i = node_of_[b];
                 const Mat3 Rt = Mat3(get(bodies_[i / width].motion.R, i % width) * body_in_node_[b].R).transpose();
-                Eigen::Map<Vec6>(to + system_.twist_row(b)) =
-                    at_origin(Rt * get(wrenches_[i].linear, column), Rt * get(wrenches_[i].angular, column), system_.model().group_centre[b]);
+                Eigen::Map<Vec6>(to + system_.twist_row(b)) = at_origin(Rt * get(wrenches_[i].linear, column),
+                                                                        Rt * get(wrenches_[i].angular, column),
+                                                                        system_.model().group_centre[b]);
             }
             for (int a = 0; a < system_.axes(); ++a) to[system_.axis_row(a)] = axes_[a][column];
-            for (std::size_t r = 0; r < system_.model().rows.size(); ++r) to[system_.row_row(static_cast<int>(r))] = rows_[r][column];
+            for (std::size_t r = 0; r < system_.model().rows.size(); ++r)
+                to[system_.row_row(static_cast<int>(r))] = rows_[r][column];
         }
         system_.solve(right_.data(), x_.data(), false, true, width);
         for (int column = 0; column < width; ++column) {
@@ -69,7 +72,8 @@ void Adjoint::solve_forward() {
                 put(twists_[i].angular, column, R * twist.tail<3>());
             }
             for (int a = 0; a < system_.axes(); ++a) axes_[a][column] = from[system_.axis_row(a)];
-            for (std::size_t r = 0; r < system_.model().rows.size(); ++r) rows_[r][column] = from[system_.row_row(static_cast<int>(r))];
+            for (std::size_t r = 0; r < system_.model().rows.size(); ++r)
+                rows_[r][column] = from[system_.row_row(static_cast<int>(r))];
         }
         return;
     }
@@ -78,14 +82,16 @@ void Adjoint::solve_forward() {
     auto arm = [&](int node) { return Vec3(get(bodies_[node / width].motion.centre, node % width) - passes.origin_); };
     for (int b : movers_) {
         const int i = node_of_[b];
-        eight_.wrench[i].v = {-1.0 * wrenches_[i].linear, -1.0 * (wrenches_[i].angular + cross(arm(i), wrenches_[i].linear))};
+        eight_.wrench[i].v = {-1.0 * wrenches_[i].linear,
+                              -1.0 * (wrenches_[i].angular + cross(arm(i), wrenches_[i].linear))};
     }
     for (std::size_t i = 0; i < passes.nodes_.size(); ++i)
         if (passes.nodes_[i].size == 1) eight_.turn[i] = -axes_[passes.nodes_[i].axis];
     for (std::size_t k = 0; k < passes.balls_.size(); ++k) {
         const Articulated::BallNode& node = passes.balls_[k];
         for (int column = 0; column < width; ++column) {
-            const Vec3 torque = node.from_joint({axes_[node.axis][column], axes_[node.axis + 1][column], axes_[node.axis + 2][column]});
+            const Vec3 torque = node.from_joint(
+                {axes_[node.axis][column], axes_[node.axis + 1][column], axes_[node.axis + 2][column]});
             for (int n = 0; n < 3; ++n) eight_.ball[3 * k + n][column] = -torque[n];
         }
     }
@@ -132,8 +138,8 @@ void Adjoint::solve_forward() {
 }
 
 // The step that ends at the linearised record.
-void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& now, const Tangents& last, const Tangents& before,
-                            std::vector<Six>& velocities) {
+void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& now, const Tangents& last,
+                            const Tangents& before, std::vector<Six>& velocities) {
     const int nb = system_.bodies(), na = system_.axes(), nr = static_cast<int>(system_.model().rows.size()),
               ns = static_cast<int>(system_.model().springs.size());
     const TapeRecord& record = tape_->records[record_];
@@ -141,11 +147,12 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
     const double c = step.c0 / step.h, c1 = step.c1 / step.h, c2 = step.c2 / step.h;
     const std::size_t t = record.index;
     const double* q = tape_->q(record_);
-    const Frame *frames[3] = {&posed(record_), &posed(record_ - 1), &posed(record_ - 2)};
+    const Frame* frames[3] = {&posed(record_), &posed(record_ - 1), &posed(record_ - 2)};
     auto any = [&](auto member) {
         return std::any_of(directions, directions + count, [&](const InputArrays& d) { return !(d.*member).empty(); });
     };
-    const bool with_mass = any(&InputArrays::mass) || any(&InputArrays::centre) || any(&InputArrays::inertia) || any(&InputArrays::gravity);
+    const bool with_mass = any(&InputArrays::mass) || any(&InputArrays::centre) || any(&InputArrays::inertia) ||
+                           any(&InputArrays::gravity);
     const bool with_wrench = any(&InputArrays::wrenches), with_centre = any(&InputArrays::centre);
 
     // velocities f of the centres and spins s, as far as they do not depend on the pose at the end; in `velocities`
@@ -153,7 +160,8 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         const int i = node_of_[b], k = i / width, l = i % width;
         const Articulated::ExactBody& body = bodies_[k];
         const Articulated::Motion& m = body.motion;
-        const Mat3 R = get(m.R, l), &in = body_in_node_[b].R, I = in * system_.model().group_inertia[b] * in.transpose();
+        const Mat3 R = get(m.R, l), &in = body_in_node_[b].R,
+                   I = in * system_.model().group_inertia[b] * in.transpose();
         const Vec3 spin = get(m.spin, l), centre_velocity = get(m.centre_velocity, l), force = get(body.force, l);
         const double mass = system_.model().group_mass[b];
         Three df = c1 * last.H[i].linear + c2 * before.H[i].linear;
@@ -162,7 +170,8 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         Three F = every(Vec3(0, 0, 0)), T = F;
         if (with_centre) {
             Mat3 by_centre = Mat3::Zero();
-            for (int s = 0; s < 3; ++s) by_centre += (s == 0 ? c : s == 1 ? c1 : c2) * get(frames[s]->blocks[k].motion.R, l);
+            for (int s = 0; s < 3; ++s)
+                by_centre += (s == 0 ? c : s == 1 ? c1 : c2) * get(frames[s]->blocks[k].motion.R, l);
             for (int column = 0; column < count; ++column) {
                 if (directions[column].centre.empty()) continue;
                 const Vec3 moved = in * three(directions[column].centre, b);
@@ -176,7 +185,8 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         for (int column = 0; with_mass && column < count; ++column) {
             const InputArrays& d = directions[column];
             if (!d.mass.empty()) add(F, column, d.mass[b] * (system_.gravity - c * centre_velocity));
-            if (!d.inertia.empty()) add(T, column, -c * (R * Vec3(in * Vec3(nine(d.inertia, b) * Vec3(in.transpose() * spin)))));
+            if (!d.inertia.empty())
+                add(T, column, -c * (R * Vec3(in * Vec3(nine(d.inertia, b) * Vec3(in.transpose() * spin)))));
             if (!d.gravity.empty()) add(F, column, mass * three(d.gravity, 0));
         }
         for (int column = 0; with_wrench && column < count; ++column) {
@@ -197,7 +207,8 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         for (int column = 0; with_centre && column < count; ++column)
             if (!directions[column].centre.empty()) {  // that of the group
                 const int by = system_.model().carrier[b];
-                add(force, column, -omega.cross(Vec3(R * Vec3(body_in_node_[by].R * three(directions[column].centre, by)))));
+                add(force, column,
+                    -omega.cross(Vec3(R * Vec3(body_in_node_[by].R * three(directions[column].centre, by)))));
             }
         force = -handle.damping * force;
         add(wrenches_[i].linear, force);
@@ -218,7 +229,8 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         past_rate(block, rate);
         for (int m = 0; m < block.size; ++m) {
             const int axis = block.axis + m;
-            Eight torque = (system_.model().damping[axis] + c * system_.model().armature[axis]) * rate[m] + c1 * last.p[axis] + c2 * before.p[axis];
+            Eight torque = (system_.model().damping[axis] + c * system_.model().armature[axis]) * rate[m] +
+                           c1 * last.p[axis] + c2 * before.p[axis];
             spring[m] = every(0.0);
             for (int column = 0; column < count; ++column) {
                 const InputArrays& d = directions[column];
@@ -237,16 +249,18 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
     for (int s = 0; s < ns; ++s) {
         const Spring& spring = system_.model().springs[s];
         const double length = sum_of(spring.of, q);
-        Eight force = spring.damping * (c1 * sum_of(spring.of, last.q.data()) + c2 * sum_of(spring.of, before.q.data()));
+        Eight force = spring.damping *
+                      (c1 * sum_of(spring.of, last.q.data()) + c2 * sum_of(spring.of, before.q.data()));
         for (int column = 0; column < count; ++column) {
             const InputArrays& d = directions[column];
             if (!d.spring_stiffness.empty()) force[column] += d.spring_stiffness[s] * (length - system_.spring_rest[s]);
             if (!d.spring_rest.empty()) force[column] -= coupling_slope(s) * d.spring_rest[t * ns + s];
             if (!d.spring_damping.empty())
-                force[column] += d.spring_damping[s] *
-                                 step.rate(length, sum_of(spring.of, tape_->q(record_ - 1)), sum_of(spring.of, tape_->q(record_ - 2)));
+                force[column] += d.spring_damping[s] * step.rate(length, sum_of(spring.of, tape_->q(record_ - 1)),
+                                                                 sum_of(spring.of, tape_->q(record_ - 2)));
         }
-        for (std::size_t m = 0; m < spring.of.axes.size(); ++m) axes_[spring.of.axes[m]] -= spring.of.coefficients[m] * force;
+        for (std::size_t m = 0; m < spring.of.axes.size(); ++m)
+            axes_[spring.of.axes[m]] -= spring.of.coefficients[m] * force;
     }
     for (int r = 0; r < nr; ++r) {
         rows_[r] = every(0.0);
@@ -255,7 +269,8 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         for (int column = 0; column < count; ++column) {
             const std::vector<double>& targets = directions[column].targets;
             if (targets.empty()) continue;
-            rows_[r][column] = share * targets[t * nr + r] + (share < 1 ? (1 - share) * targets[(t - 1) * nr + r] : 0.0);
+            rows_[r][column] = share * targets[t * nr + r] +
+                               (share < 1 ? (1 - share) * targets[(t - 1) * nr + r] : 0.0);
         }
     }
 
@@ -266,10 +281,12 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         const int i = node_of_[b], k = i / width, l = i % width;
         const Articulated::ExactBody& body = bodies_[k];
         const Articulated::Motion& m = body.motion;
-        const Mat3 R = get(m.R, l), Rt = R.transpose(), &in = body_in_node_[b].R, I = in * system_.model().group_inertia[b] * in.transpose();
+        const Mat3 R = get(m.R, l), Rt = R.transpose(), &in = body_in_node_[b].R,
+                   I = in * system_.model().group_inertia[b] * in.transpose();
         const Vec3 spin = get(m.spin, l), centre_velocity = get(m.centre_velocity, l);
         const Six& H = now.H[i] = twists_[i];
-        const Three df = velocities[i].linear + c * H.linear, ds = velocities[i].angular + get(body.spin_by_turn, l) * H.angular;
+        const Three df = velocities[i].linear + c * H.linear,
+                    ds = velocities[i].angular + get(body.spin_by_turn, l) * H.angular;
         Six& M = now.M[i] = {system_.model().group_mass[b] * df, R * (I * ds) - cross(get(m.L, l), H.angular)};
         // of (R^T f - s x arm, s), in body axes
         const Vec3 arm = in * system_.model().group_centre[b];
@@ -277,7 +294,8 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         for (int column = 0; with_mass && column < count; ++column) {
             const InputArrays& d = directions[column];
             if (!d.mass.empty()) add(M.linear, column, d.mass[b] * centre_velocity);
-            if (!d.inertia.empty()) add(M.angular, column, R * Vec3(in * Vec3(nine(d.inertia, b) * Vec3(in.transpose() * spin))));
+            if (!d.inertia.empty())
+                add(M.angular, column, R * Vec3(in * Vec3(nine(d.inertia, b) * Vec3(in.transpose() * spin))));
             if (!d.centre.empty()) add(v, column, -spin.cross(Vec3(in * three(d.centre, b))));
         }
         velocities[i] = {Mat3(in.transpose()) * v, Mat3(in.transpose()) * ds};
@@ -291,15 +309,18 @@ void Adjoint::step_tangents(const InputArrays* directions, int count, Tangents& 
         for (int m = 0; m < block.size; ++m) {
             const int axis = block.axis + m;
             if (block.size == 1) rate[m] += c * now.q[axis];
-            for (int n = 0; block.size == 3 && n < 3; ++n) rate[m] += block.by_increment[0](m, n) * now.q[block.axis + n];
+            for (int n = 0; block.size == 3 && n < 3; ++n)
+                rate[m] += block.by_increment[0](m, n) * now.q[block.axis + n];
             now.p[axis] = system_.model().armature[axis] * rate[m];
             for (int column = 0; column < count; ++column)
-                if (!directions[column].armature.empty()) now.p[axis][column] += directions[column].armature[axis] * block.rate[m];
+                if (!directions[column].armature.empty())
+                    now.p[axis][column] += directions[column].armature[axis] * block.rate[m];
         }
     }
 }
 
-void Adjoint::write_tangents(const Tangents& now, const std::vector<Six>& velocities, int time, int count, OutputArrays* out) {
+void Adjoint::write_tangents(const Tangents& now, const std::vector<Six>& velocities, int time, int count,
+                             OutputArrays* out) {
     const int nb = system_.bodies(), na = system_.axes(), record = tape_->ends[time];
     const std::size_t first = static_cast<std::size_t>(time) * nb;
     for (int b = 0; !out->poses.empty() && b < nb; ++b) {
@@ -312,16 +333,21 @@ void Adjoint::write_tangents(const Tangents& now, const std::vector<Six>& veloci
     for (int b = 0; !out->velocities.empty() && b < nb; ++b) {
         const Mat6 to_body = adjoint(system_.model().in_carrier[b].inverse());
         for (int column = 0; column < count; ++column)
-            Eigen::Map<Vec6>(&out[column].velocities[6 * (first + b)]) = to_body * get(velocities[node_of_[system_.model().carrier[b]]], column);
+            Eigen::Map<Vec6>(
+                &out[column].velocities[6 * (first + b)]) = to_body *
+                                                            get(velocities[node_of_[system_.model().carrier[b]]],
+                                                                column);
     }
     for (int column = 0; !out->multipliers.empty() && column < count; ++column)
-        for (std::size_t r = 0; r < rows_.size(); ++r) out[column].multipliers[time * rows_.size() + r] = now.mu[r][column];
+        for (std::size_t r = 0; r < rows_.size(); ++r)
+            out[column].multipliers[time * rows_.size() + r] = now.mu[r][column];
     for (int column = 0; !out->coordinates.empty() && column < count; ++column) {
         double* q = &out[column].coordinates[static_cast<std::size_t>(time) * na];
         for (int axis = 0; axis < na; ++axis) q[axis] = now.q[axis][column];
         for (const Block& block : blocks_)
             if (block.size == 3)
-                Eigen::Map<Vec3>(q + block.axis) = so3_right_jacobian_inverse(Vec3(tape_->q(record) + block.axis)) * Vec3(q + block.axis);
+                Eigen::Map<Vec3>(q + block.axis) = so3_right_jacobian_inverse(Vec3(tape_->q(record) + block.axis)) *
+                                                   Vec3(q + block.axis);
     }
 }
 
@@ -349,21 +375,24 @@ std::vector<OutputArrays> Adjoint::forward(std::vector<InputArrays> directions, 
     const Tangents zero{still, still, none, none, std::vector<Eight>(rows_.size(), every(0.0)), flexible};
     std::vector<Group> groups;
     for (int first = 0; first < columns; first += width) {
-        Group& group = groups.emplace_back(Group{first, std::min(width, columns - first), false, zero, zero, zero, still});
+        Group& group = groups.emplace_back(
+            Group{first, std::min(width, columns - first), false, zero, zero, zero, still});
         const InputArrays* d = &directions[first];
         if (tape_->uses_two_steps) start_tangents(0, d, group.count, group.last, group.velocities);
         start_tangents(1, d, group.count, group.now, group.velocities);
         for (int column = 0; column < group.count; ++column)
             for (const auto* states : {d[column].twists, d[column].velocities, d[column].increments, d[column].rates})
                 for (const auto* part : {&states[0], &states[1]})
-                    group.moves = group.moves || std::any_of(part->begin(), part->end(), [](double value) { return value != 0; });
+                    group.moves = group.moves ||
+                                  std::any_of(part->begin(), part->end(), [](double value) { return value != 0; });
         write_tangents(group.now, group.velocities, 0, group.count, &result[first]);
     }
     for (int i = 2; i < static_cast<int>(tape_->records.size()); ++i) {
         bool linearised = false;
         for (Group& group : groups) {
             const InputArrays* d = &directions[group.first];
-            group.moves = group.moves || std::any_of(d, d + group.count, [&](const InputArrays& each) { return acts(each, i); });
+            group.moves = group.moves ||
+                          std::any_of(d, d + group.count, [&](const InputArrays& each) { return acts(each, i); });
             if (!group.moves) continue;
             if (!linearised) linearise(i);
             linearised = true;

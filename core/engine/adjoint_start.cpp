@@ -1,5 +1,5 @@
-// The two states before the first step: how poses and velocities follow from the coordinates and rates of the spanning tree, and how
-// momenta follow from them.
+// The two states before the first step: how poses and velocities follow from the coordinates and rates of the spanning
+// tree, and how momenta follow from them.
 
 #include "engine/adjoint.hpp"
 #include "spatial/dense.hpp"
@@ -48,7 +48,8 @@ std::vector<Vec6> Adjoint::velocities_in_momenta(int record, std::vector<Vec6> b
         const Mat3 Rt = system_.state.H[b].R.transpose(), &I = system_.model().group_inertia[b];
         const double m = system_.model().group_mass[b], size = I.trace();
         const Vec6& M = tape_->momentum[record][b];
-        Vec3 w = by_kinematics[b].tail<3>(), centre_velocity = velocity_at(by_kinematics[b], system_.model().group_centre[b]);
+        Vec3 w = by_kinematics[b].tail<3>(),
+             centre_velocity = velocity_at(by_kinematics[b], system_.model().group_centre[b]);
         if (I.determinant() > 1e-12 * size * size * size) w = I.inverse() * Vec3(Rt * M.tail<3>());
         if (m > 0) centre_velocity = Rt * Vec3(M.head<3>() / m);
         by_kinematics[b] = stack(centre_velocity - w.cross(system_.model().group_centre[b]), w);
@@ -85,7 +86,8 @@ InputArrays Adjoint::start(int record, const double* q, const double* rates) {
 
     auto turned = [&](int j) {
         const Joint& joint = system_.model().joints[j];
-        Vec6 sum = -(ad(along(system_, joint, increments)) * (system_.parent_adjoint(j) * of_body(recorded_velocity, joint.parent)));
+        Vec6 sum = -(ad(along(system_, joint, increments)) *
+                     (system_.parent_adjoint(j) * of_body(recorded_velocity, joint.parent)));
         if (joint.interface >= 0) {
             const InterfaceFrame& frame = system_.interfaces[joint.interface];
             for (int i = 0; i < joint.count; ++i)
@@ -111,7 +113,8 @@ InputArrays Adjoint::start(int record, const double* q, const double* rates) {
         twists[b] = beyond_joint(b, twists, along(system_, joint, increments));
         velocities[b] = beyond_joint(b, velocities, along(system_, joint, more_rates) + turned(j));
     }
-    for (std::size_t j = 0; j < system_.model().joints.size(); ++j) {  // loops: least squares, as the rates at the start are
+    // loops: least squares, as the rates at the start are
+    for (std::size_t j = 0; j < system_.model().joints.size(); ++j) {
         const Joint& joint = system_.model().joints[j];
         if (joint.outer >= 0 || joint.count == 0) continue;
         Eigen::MatrixXd S(6, joint.count);
@@ -144,7 +147,8 @@ InputArrays Adjoint::start(int record, const double* q, const double* rates) {
 }
 
 // M = (m R (v + w x c), R I w), p = armature x rate
-void Adjoint::start_tangents(int record, const InputArrays* directions, int count, Tangents& now, std::vector<Six>& velocities) {
+void Adjoint::start_tangents(int record, const InputArrays* directions, int count, Tangents& now,
+                             std::vector<Six>& velocities) {
     const Frame& frame = moved(record);
     const std::vector<Vec6> by_kinematics = evaluate_start(record), V = velocities_in_momenta(record, by_kinematics);
     const std::vector<double>& rate = tape_->rate[record];
@@ -189,13 +193,15 @@ void Adjoint::pull_back_start(int record, const Gradient& g, InputArrays& result
         const int k = node_of_[b] / width, l = node_of_[b] % width;
         const Gradient::Bodies& from = g.bodies[k];
         const Mat3 Rt = body_pose(frame, b).R.transpose();
-        const Vec3 linear = get(from.linear, l), angular = get(from.angular, l), own_linear = Rt * linear, own_angular = Rt * angular;
+        const Vec3 linear = get(from.linear, l), angular = get(from.angular, l), own_linear = Rt * linear,
+                   own_angular = Rt * angular;
         const Vec3 w = V[b].tail<3>(), &c = system_.model().group_centre[b];
         const double m = system_.model().group_mass[b];
-        const Vec3 turned = get(from.F, l) + get(frame.blocks[k].linear, l).cross(linear) + get(frame.blocks[k].angular, l).cross(angular);
+        const Vec3 turned = get(from.F, l) + get(frame.blocks[k].linear, l).cross(linear) +
+                            get(frame.blocks[k].angular, l).cross(angular);
         Eigen::Map<Vec6>(&result.twists[record][6 * b]) += at_origin(Rt * get(from.P, l), Rt * turned, c);
-        Eigen::Map<Vec6>(&result.velocities[record][6 * b]) +=
-            stack(m * own_linear, m * c.cross(own_linear) + system_.model().group_inertia[b] * own_angular);
+        Eigen::Map<Vec6>(&result.velocities[record][6 * b]) += stack(
+            m * own_linear, m * c.cross(own_linear) + system_.model().group_inertia[b] * own_angular);
         result.mass[b] += velocity_at(V[b], c).dot(own_linear);
         Eigen::Map<Vec3>(&result.centre[3 * b]) += m * own_linear.cross(w);
         Eigen::Map<Mat3>(&result.inertia[9 * b]) += own_angular * w.transpose();

@@ -62,7 +62,9 @@ void Articulated::forward() {
                     P = load_four(&out[m][12]);
                 } else {
                     const double* from = numbers(present_[parent / width].R) + m;  // a number of the pose every `width`
-                    auto column = [&](int c) { return four(from[width * c], from[width * (c + 1)], from[width * (c + 2)]); };
+                    auto column = [&](int c) {
+                        return four(from[width * c], from[width * (c + 1)], from[width * (c + 2)]);
+                    };
                     X = column(0);
                     Y = column(3);
                     Z = column(6);
@@ -104,8 +106,8 @@ void Articulated::forward() {
 }
 
 // Spring, damper and armature of a ball joint on its increments, in the node's own frame, with the derivative; see
-// System::axis_torque. The springs act on the rotation of the joint from its parent to its child. Where the tree runs from the
-// child to the parent, the node's rotation R' is the inverse, and its increments are d' = -R'^T d.
+// System::axis_torque. The springs act on the rotation of the joint from its parent to its child. Where the tree runs
+// from the child to the parent, the node's rotation R' is the inverse, and its increments are d' = -R'^T d.
 template <bool second>
 void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torque, Mat3& slope) const {
     const System& s = *system_;
@@ -141,7 +143,8 @@ void Articulated::ball_torque(const BallNode& node, const Step& step, Vec3& torq
     for (int i = 0; damped && i < 3; ++i) {
         const int a = node.axis + i;
         torque[i] += s.model().damping[a] * rate[i];
-        torque[i] += (step.c0 * s.model().armature[a] * rate[i] + step.c1 * past.p[i] + step.c2 * past.p_before[i]) / step.h;
+        torque[i] += (step.c0 * s.model().armature[a] * rate[i] + step.c1 * past.p[i] + step.c2 * past.p_before[i]) /
+                     step.h;
         resistance[i] = c * (s.model().damping[a] + c * s.model().armature[a]);
     }
     if (exact_) {
@@ -183,24 +186,24 @@ Six Articulated::momentum_rate(int b, const Step& step, const Motion& m) const {
 template Six Articulated::momentum_rate<true>(int, const Step&, const Motion&) const;
 template Six Articulated::momentum_rate<false>(int, const Step&, const Motion&) const;
 
-// --- inward -----------------------------------------------------------------------------------------------------------
+// --- inward
+// -----------------------------------------------------------------------------------------------------------
 
-// The articulated tangent and residual of what is beyond a node. The elimination of the last coordinate is still to be done (`settle`): with
-// the screw s of the next one,
+// The articulated tangent and residual of what is beyond a node. The elimination of the last coordinate is still to be
+// done (`settle`): with the screw s of the next one,
 //     l = P'^T s + n/2 - (s.u/d) l_last,   u = P' s + n/2 - (s.l/d) u_last
 // of P' before that elimination, and nothing but two numbers waits for the last pivot.
 struct Articulated::Below {
     Eight A[6], B[6];  // rows of P' and of its transpose; lane 6 of A: p
-    Eight l, u;        // of the last coordinate
-    double factor;     // 1/d; for a residual alone rho, with u/d in u
-    Eight right;       // p of a residual alone
+    Eight l, u;  // of the last coordinate
+    double factor;  // 1/d; for a residual alone rho, with u/d in u
+    Eight right;  // p of a residual alone
 
     template <bool tangent>
     SUPPLE_INLINE void clear() {
         if (tangent)
             for (int r = 0; r < 6; ++r) A[r] = B[r] = every(0.0);
-        else
-            right = every(0.0);
+        else right = every(0.0);
         l = u = every(0.0);
         factor = 0;
     }
@@ -239,8 +242,9 @@ struct Articulated::Below {
     }
 };
 
-// From the outermost nodes to the world: the articulated tangent and its factors (with `tangent`), or only the right-hand side
-// of the present residual for the last factors. False: the tangent is indefinite in the motions that ties allow, or singular.
+// From the outermost nodes to the world: the articulated tangent and its factors (with `tangent`), or only the
+// right-hand side of the present residual for the last factors. False: the tangent is indefinite in the motions that
+// ties allow, or singular.
 template <bool second, bool tangent>
 bool Articulated::inward(const Step& step) {
     const int n = static_cast<int>(nodes_.size());
@@ -267,12 +271,14 @@ bool Articulated::inward(const Step& step) {
         Eight tau = torque<second>(b, step, slope);
         const Motion m = exact_ ? Motion(exact_[b].motion) : motion<second>(b, step);
         const Six inertial = exact_ ? Six{exact_[b].force, exact_[b].torque} : momentum_rate<second>(b, step, m);
-        const Three f = exact_ ? inertial.linear : fixed.mass * every(gravity_) + inertial.linear, &t = inertial.angular;
+        const Three f = exact_ ? inertial.linear : fixed.mass * every(gravity_) + inertial.linear,
+                    &t = inertial.angular;
         const Three c = m.centre - every(origin_);
         const Three moment = cross(c, f) + t;
         if (tangent) {
             const Turn turning = exact_ ? exact_[b].turning
-                                        : turning_tangent<second>(fixed.inertia, m.R, m.x, three(past_->slots[b].turn), step);
+                                        : turning_tangent<second>(fixed.inertia, m.R, m.x, three(past_->slots[b].turn),
+                                                                  step);
             lanes.put_body(kappa * kappa * fixed.mass, c, f, t, kappa * m.L, turning, moment);
         }
         lanes.put_wrench(f, moment);
@@ -298,15 +304,14 @@ bool Articulated::inward(const Step& step) {
             for (const LoopEnd& end : ends_[width * b + l]) add_loop_wrench<tangent>(lanes, l, end);
         for (const NodeLoad& each : contact_loads_)
             if (each.node / width == b)
-                lanes.add_world_wrench<tangent>(each.node % width, pose(each.node).act(each.point) - origin_, each.force, each.torque);
+                lanes.add_world_wrench<tangent>(each.node % width, pose(each.node).act(each.point) - origin_,
+                                                each.force, each.torque);
         for (const NodeLoad& each : loads_)
             if (each.node / width == b) {
                 const Pose H = pose(each.node);
                 const Vec3 at = H.act(each.point) - origin_;
-                if (each.world)
-                    lanes.add_world_wrench<tangent>(each.node % width, at, each.force, each.torque);
-                else
-                    lanes.add_body_wrench<tangent>(each.node % width, at, H.R * each.force, H.R * each.torque);
+                if (each.world) lanes.add_world_wrench<tangent>(each.node % width, at, each.force, each.torque);
+                else lanes.add_body_wrench<tangent>(each.node % width, at, H.R * each.force, H.R * each.torque);
             }
 
         if (tangent && exact_)
@@ -343,9 +348,12 @@ bool Articulated::inward(const Step& step) {
                     below.settle<tangent>();
                     below.put<tangent>(A, B, right);
                 }
-                regular = eliminate_general<second, tangent>(step, i, lanes, wrench_carried, torques[l], slopes[l], A, B, right) && regular;
+                regular = eliminate_general<second, tangent>(step, i, lanes, wrench_carried, torques[l], slopes[l], A,
+                                                             B, right) &&
+                          regular;
                 below.clear<tangent>();
-                if (!(flags & (rooted | branches)) && !(flags_[nodes_[i].parent] & fronted)) below.take<tangent>(A, B, right);
+                if (!(flags & (rooted | branches)) && !(flags_[nodes_[i].parent] & fronted))
+                    below.take<tangent>(A, B, right);
                 continue;
             }
             Eliminated& out = eliminated_[i];
@@ -435,9 +443,11 @@ template bool Articulated::inward<false, false>(const Step&);
 template bool Articulated::inward<true, true>(const Step&);
 template bool Articulated::inward<true, false>(const Step&);
 
-// --- outward ----------------------------------------------------------------------------------------------------------
+// --- outward
+// ----------------------------------------------------------------------------------------------------------
 
-// Corrections of all coordinates and multipliers, from the world outward. With x_p the correction of the parent and s_p its screw,
+// Corrections of all coordinates and multipliers, from the world outward. With x_p the correction of the parent and s_p
+// its screw,
 //     l.eta_parent = l.eta_grandparent + (l.s_p) x_p,
 // so that the two products with l do not wait for x_p.
 void Articulated::compute_corrections() {
@@ -472,10 +482,8 @@ void Articulated::compute_corrections() {
             const double with_parent = sum(part * screw);
             const double turn = sum(front ? product + open_part(*front) : product) + with_parent * x;
             eta += x * screw;
-            if (out.inverse == 0)
-                rho_[i] = turn;
-            else
-                correction_[i] = -turn;
+            if (out.inverse == 0) rho_[i] = turn;
+            else correction_[i] = -turn;
             x = out.inverse == 0 ? correction_[i] : -turn;
             screw = out.screw;
         }

@@ -1,6 +1,7 @@
-// Elimination of the three coordinates of a ball joint. With the screws s_k of its axes as columns of S, N = ad(S)^T W, and the
-// matrices P', W of `inward`:
-//     U = P' S + N/2,   L = P'^T S + N/2,   K = k + S^T (U - N),   P' <- P' - U K^-1 L^T,   p <- p - U K^-1 (tau + S^T p)
+// Elimination of the three coordinates of a ball joint. With the screws s_k of its axes as columns of S, N = ad(S)^T W,
+// and the matrices P', W of `inward`:
+//     U = P' S + N/2,   L = P'^T S + N/2,   K = k + S^T (U - N),   P' <- P' - U K^-1 L^T,   p <- p - U K^-1 (tau + S^T
+//     p)
 #include <algorithm>
 
 #include "engine/articulated.hpp"
@@ -33,7 +34,8 @@ struct BallScrews {
     BallScrews(const Vec3& at, const Mat3& R, const Eight& W) {
         const Vec3 F(W[0], W[1], W[2]), M(W[3], W[4], W[5]);
         for (int k = 0; k < 3; ++k) {
-            const Vec3 axis = R.col(k), v = at.cross(axis), linear = F.cross(axis), angular = M.cross(axis) + F.cross(v);
+            const Vec3 axis = R.col(k), v = at.cross(axis), linear = F.cross(axis),
+                       angular = M.cross(axis) + F.cross(v);
             screw[k] = Eight{v[0], v[1], v[2], axis[0], axis[1], axis[2], 0, 0};
             carried[k] = Eight{linear[0], linear[1], linear[2], angular[0], angular[1], angular[2], 0, 0};
             store(s[k], screw[k]);
@@ -50,8 +52,9 @@ struct BallScrews {
 
 }  // namespace
 
-// The translations dt of a free joint on a parent at rest, world axes: (M + G k G^T) dt + p + G f = 0 with the linear part M of P', the linear
-// part p of the residual, the axes G of the translations, the forces f of spring, damper and armature on them and their slope k.
+// The translations dt of a free joint on a parent at rest, world axes: (M + G k G^T) dt + p + G f = 0 with the linear
+// part M of P', the linear part p of the residual, the axes G of the translations, the forces f of spring, damper and
+// armature on them and their slope k.
 void Articulated::eliminate_translations(const Step& step, BallNode& node, const Eight* A, int stride) {
     const System& s = *system_;
     const double c = step.c0 / step.h;
@@ -84,14 +87,15 @@ void Articulated::correct_translations(const Step& step, BallNode& node, const E
         const int a = node.shift_axis + i;
         const double rate = step.rate(node.t[i], past.shift[i], past.shift_before[i]);
         const double accelerated = step.rate(rate, past.shift_rate[i], past.shift_rate_before[i]);
-        force[i] += s.model().stiffness[a] * (node.t[i] - s.rest[a]) + s.model().damping[a] * rate + s.model().armature[a] * accelerated;
+        force[i] += s.model().stiffness[a] * (node.t[i] - s.rest[a]) + s.model().damping[a] * rate +
+                    s.model().armature[a] * accelerated;
     }
     node.shift = -(node.compliance * (Vec3(right[0], right[1], right[2]) + node.along * force));
 }
 
 template <bool tangent>
-bool Articulated::eliminate_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried, Eight* A,
-                                 Eight* B, Eight& right) {
+bool Articulated::eliminate_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff,
+                                 const Eight& carried, Eight* A, Eight* B, Eight& right) {
     if (!tangent) {
         const Pose H = pose(node.node);
         const Vec3 rho = tau + along_axes(H.p - origin_, H.R, right);
@@ -134,13 +138,15 @@ bool Articulated::eliminate_ball(const Step& step, BallNode& node, const Vec3& t
     }
     return std::isfinite(node.inverse.sum());
 }
-template bool Articulated::eliminate_ball<true>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*, Eight*, Eight&);
-template bool Articulated::eliminate_ball<false>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*, Eight*, Eight&);
+template bool Articulated::eliminate_ball<true>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*,
+                                                Eight*, Eight&);
+template bool Articulated::eliminate_ball<false>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Eight*,
+                                                 Eight*, Eight&);
 
 // The multipliers of ties are further columns of U and L, in `parts` and `uparts`.
 template <bool tangent>
-bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff, const Eight& carried,
-                                      Front& front) {
+bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Vec3& tau, const Mat3& stiff,
+                                      const Eight& carried, Front& front) {
     const int chunks = front.chunks, wide = 1 + chunks, m = front.open;
     Eight *A = &numbers_[front.A], *B = &numbers_[front.B], *E = &numbers_[front.E], *right = &numbers_[front.right];
     Eight *parts = &numbers_[node.parts], *uparts = &numbers_[node.uparts];
@@ -215,11 +221,13 @@ bool Articulated::eliminate_tied_ball(const Step& step, BallNode& node, const Ve
     if (node.shift_axis >= 0) eliminate_translations(step, node, A, wide);
     return std::isfinite(node.inverse.sum());
 }
-template bool Articulated::eliminate_tied_ball<true>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);
-template bool Articulated::eliminate_tied_ball<false>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&, Front&);
+template bool Articulated::eliminate_tied_ball<true>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&,
+                                                     Front&);
+template bool Articulated::eliminate_tied_ball<false>(const Step&, BallNode&, const Vec3&, const Mat3&, const Eight&,
+                                                      Front&);
 
-// Free joints that are single nodes: the parent is at rest, nothing but linear springs, dampers and armatures acts on the translations, and
-// no tie connects the bodies beyond with others.
+// Free joints that are single nodes: the parent is at rest, nothing but linear springs, dampers and armatures acts on
+// the translations, and no tie connects the bodies beyond with others.
 std::vector<char> Articulated::find_single_nodes(const Model& model, const std::vector<int>& holder) const {
     const int nb = model.bodies(), nj = static_cast<int>(model.joints.size());
     std::vector<char> single(nj, 0), tied(nb, 0);
@@ -245,7 +253,9 @@ std::vector<char> Articulated::find_single_nodes(const Model& model, const std::
     std::vector<int> of_axis(model.axes(), -1);
     for (int j = 0; j < nj; ++j) {
         const Joint& joint = model.joints[j];
-        const int outer = in_tree_[j] ? (holder[std::max(joint.child, 0)] == j && joint.child >= 0 ? joint.child : joint.parent) : joint.parent;
+        const int outer = in_tree_[j]
+                              ? (holder[std::max(joint.child, 0)] == j && joint.child >= 0 ? joint.child : joint.parent)
+                              : joint.parent;
         for (int a = joint.first; a < joint.first + joint.count; ++a) of_axis[a] = find_top(find_top, outer);
         if (!in_tree_[j] && !is_bushing_[j]) tie(find_top(find_top, joint.parent), find_top(find_top, joint.child));
     }
@@ -264,7 +274,8 @@ std::vector<char> Articulated::find_single_nodes(const Model& model, const std::
     for (int b = 0; b < nb; ++b) {
         const int j = holder[b];
         const Joint& joint = model.joints[j];
-        if (find_top(find_top, b) != b || tied[b] || joint.child != b || joint.blocks != std::vector<int>{1, 1, 1, 3}) continue;
+        if (find_top(find_top, b) != b || tied[b] || joint.child != b || joint.blocks != std::vector<int>{1, 1, 1, 3})
+            continue;
         single[j] = 1;
         for (int i = 0; i < 6; ++i)
             if (model.twists[joint.first + i] != Vec6::Unit(i) || (i < 3 && other[joint.first + i])) single[j] = 0;

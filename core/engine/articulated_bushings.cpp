@@ -1,4 +1,5 @@
-// Bushings that close loops to bodies at rest: springs and dampers on the relative pose of two bodies, of which one moves.
+// Bushings that close loops to bodies at rest: springs and dampers on the relative pose of two bodies, of which one
+// moves.
 #include <algorithm>
 
 #include "engine/articulated.hpp"
@@ -6,8 +7,8 @@
 
 namespace supple {
 
-// A bushing closes a loop, has three translations along the axes of its parent's frame and a rotation vector, its parent does not move,
-// and nothing but springs and dampers acts on its coordinates.
+// A bushing closes a loop, has three translations along the axes of its parent's frame and a rotation vector, its
+// parent does not move, and nothing but springs and dampers acts on its coordinates.
 void Articulated::find_bushings(const Model& model) {
     const int nj = static_cast<int>(model.joints.size());
     is_bushing_.assign(nj, 0);
@@ -26,9 +27,11 @@ void Articulated::find_bushings(const Model& model) {
     };
     for (int j = 0; j < nj; ++j) {
         const Joint& joint = model.joints[j];
-        if (joint.outer >= 0 || joint.child < 0 || joint.interface >= 0 || joint.blocks != std::vector<int>{1, 1, 1, 3}) continue;
+        if (joint.outer >= 0 || joint.child < 0 || joint.interface >= 0 || joint.blocks != std::vector<int>{1, 1, 1, 3})
+            continue;
         bool suits = true;
-        for (int i = 0; i < 6; ++i) suits = suits && model.twists[joint.first + i] == Vec6::Unit(i) && !other[joint.first + i];
+        for (int i = 0; i < 6; ++i)
+            suits = suits && model.twists[joint.first + i] == Vec6::Unit(i) && !other[joint.first + i];
         std::vector<int> path;
         for (int b = joint.parent; b >= 0; b = inner(b)) path.push_back(model.holder[b]);
         if (!suits || std::any_of(path.begin(), path.end(), [&](int k) { return model.joints[k].count > 0; })) continue;
@@ -47,7 +50,8 @@ Vec6 Articulated::coordinates(const Bushing& of) const {
     return stack(X.p, so3_log(X.R));
 }
 
-// Backward differences: t' of the translations, and of the increments of the rotation (c0 log(R_n^T R) + c2 log(R_n^T R_{n-1})) / h.
+// Backward differences: t' of the translations, and of the increments of the rotation (c0 log(R_n^T R) + c2 log(R_n^T
+// R_{n-1})) / h.
 Vec6 Articulated::rates(const Bushing& of, const Vec6& q, const Step& step) const {
     const State::Bushing& past = past_of(of);
     const Vec3 t = step.c0 * q.head<3>() + step.c1 * past.q.head<3>() + step.c2 * past.q_before.head<3>();
@@ -57,7 +61,8 @@ Vec6 Articulated::rates(const Bushing& of, const Vec6& q, const Step& step) cons
     return stack(t, turn) / step.h;
 }
 
-// Translations: k (t - rest) + d t' - applied. Rotation: Jr^-T (k (r - rest) - applied) + d times the rate of the increments.
+// Translations: k (t - rest) + d t' - applied. Rotation: Jr^-T (k (r - rest) - applied) + d times the rate of the
+// increments.
 Vec6 Articulated::torques(const Bushing& of, const Vec6& q, const Vec6& rate, Vec3& on_vector) const {
     const System& s = *system_;
     Vec6 spring, damper;
@@ -77,8 +82,8 @@ Vec6 Articulated::wrench(const Bushing& of, const Vec6& q, const Vec6& rate) con
     return stack(so3_exp(q.tail<3>()).transpose() * torque.head<3>(), torque.tail<3>());
 }
 
-// The force is fixed in the world for a fixed deflection, the moment in the child: P' gets the geometric stiffness of the force, [m]/2 of
-// the moment m, the stiffness K = k + (c0/h) d of the point, and R (dtorque/dincrement) R^T.
+// The force is fixed in the world for a fixed deflection, the moment in the child: P' gets the geometric stiffness of
+// the force, [m]/2 of the moment m, the stiffness K = k + (c0/h) d of the point, and R (dtorque/dincrement) R^T.
 template <bool tangent>
 void Articulated::add_bushing(Lanes& lanes, const Bushing& of, const Step& step) const {
     const System& s = *system_;
@@ -96,11 +101,14 @@ void Articulated::add_bushing(Lanes& lanes, const Bushing& of, const Step& step)
     Vec6 spring, damper;
     for (int i = 0; i < 6; ++i) {
         spring[i] = s.model().stiffness[of.axis + i];
-        damper[i] = s.model().damping[of.axis + i] * step.c0 / step.h;  // of the rotation accurate enough for Newton's method, because steps are short
+        // Of the rotation accurate enough for Newton's method, because steps are short
+        damper[i] = s.model().damping[of.axis + i] * step.c0 / step.h;
     }
     const Mat3 K = G * (spring + damper).head<3>().asDiagonal() * G.transpose(), C = skew(at);
     const Mat3 Ji = so3_right_jacobian_inverse(q.tail<3>());
-    Mat3 slope = (Ji.transpose() * spring.tail<3>().asDiagonal() + so3_right_jacobian_inverse_directional(q.tail<3>(), on_vector)) * Ji;
+    Mat3 slope = (Ji.transpose() * spring.tail<3>().asDiagonal() +
+                  so3_right_jacobian_inverse_directional(q.tail<3>(), on_vector)) *
+                 Ji;
     slope.diagonal() += damper.tail<3>();
     lanes.add_block(l, 0, 0, K);
     lanes.add_block(l, 0, 3, -K * C);

@@ -74,9 +74,10 @@ bool Articulated::limit_active() const {
                        [](const Coupling& c) { return c.system_row >= 0 && !c.equality && c.active; });
 }
 
-// A force f moves the points by J K^-1 J^T f with the tangent K and the Jacobian J of the predicted state. The prediction is
-// accurate, because bodies in contact move little. Divided by h^2, this is velocity per impulse.
-void Articulated::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free, double* response) {
+// A force f moves the points by J K^-1 J^T f with the tangent K and the Jacobian J of the predicted state. The
+// prediction is accurate, because bodies in contact move little. Divided by h^2, this is velocity per impulse.
+void Articulated::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
+                          double* response) {
     const int k = static_cast<int>(touches.size()), n = 3 * k + static_cast<int>(limits.size());
     const double h = contact_step_.h;
     Eigen::Map<Eigen::MatrixXd> all(response, n, n);
@@ -95,7 +96,8 @@ void Articulated::respond(const std::vector<Touch>& touches, const std::vector<L
     for (int i = 0; i < k; ++i) {
         const Touch& touch = touches[i];
         const int node = body_node_[touch.frame];
-        const Vec3 point = StateLayout::slot_pose(predicted_, node).act(past_pose(node).inverse().act(touch.point)), at = point - origin_;
+        const Vec3 point = StateLayout::slot_pose(predicted_, node).act(past_pose(node).inverse().act(touch.point)),
+                   at = point - origin_;
         const Eight& twist = outward_[node];
         const Vec3 linear(twist[0], twist[1], twist[2]), angular(twist[3], twist[4], twist[5]);
         if (touch.moment) {
@@ -125,8 +127,7 @@ void Articulated::respond(const std::vector<Touch>& touches, const std::vector<L
             if (row.of)
                 for (std::size_t a = 0; a < row.of->axes.size(); ++a)
                     moved += (row.sign * row.of->coefficients[a]) * responses_->turn[axis_node_[row.of->axes[a]]];
-            else
-                moved = responses_->twist[row.node].product(six_lanes(row.wrench));
+            else moved = responses_->twist[row.node].product(six_lanes(row.wrench));
             moved *= per_impulse;
             for (int c = 0; c < count; ++c) all(i, first + c) = moved[c];
         }
@@ -140,13 +141,12 @@ void Articulated::mark_paths(const ContactRow* rows, int count, std::vector<char
     for (int j = 0; j < count; ++j) {
         if (rows[j].of)
             for (int axis : rows[j].of->axes) mark(axis_node_[axis]);
-        else
-            mark(rows[j].node);
+        else mark(rows[j].node);
     }
 }
 
-// With the last factors, one right-hand side in each lane: inward from the nodes that it acts on, outward to all nodes that
-// appear in a row of the contact problem.
+// With the last factors, one right-hand side in each lane: inward from the nodes that it acts on, outward to all nodes
+// that appear in a row of the contact problem.
 void Articulated::solve_eight(const ContactRow* rows, int count, bool outward) {
     const int n = static_cast<int>(nodes_.size());
     if (!responses_) responses_ = std::make_shared<Solution<EightColumns>>();
@@ -174,7 +174,8 @@ bool Articulated::finish(State& state, const std::vector<Touch>& touches, const 
         const Vec6 wrench = touches[i].mean_wrench(impulses + 3 * i, h);
         if (wrench.isZero(0)) continue;
         const int node = body_node_[touches[i].frame];
-        loads.push_back({node, touches[i].frame, past_pose(node).inverse().act(touches[i].point), wrench.head<3>(), wrench.tail<3>(), true});
+        loads.push_back({node, touches[i].frame, past_pose(node).inverse().act(touches[i].point), wrench.head<3>(),
+                         wrench.tail<3>(), true});
     }
     const bool changed = released_ || !loads.empty();
     if (changed) {  // limits are active as before the step
@@ -189,8 +190,8 @@ bool Articulated::finish(State& state, const std::vector<Touch>& touches, const 
 template <bool second>
 bool Articulated::finish_in_world(State& state, bool changed) {
     if (changed) {
-        // Start from the predicted state, at which the factors are exact: bodies in contact move little, so that it is nearer to the
-        // solution than the step without contact.
+        // Start from the predicted state, at which the factors are exact: bodies in contact move little, so that it is
+        // nearer to the solution than the step without contact.
         present_ = predicted_;
         for (std::size_t i = 0; i < balls_.size(); ++i) std::tie(balls_[i].rotation, balls_[i].t) = predicted_balls_[i];
         for (std::size_t i = 0; i < flexible_.size(); ++i) flexible_[i].eta = predicted_amplitudes_[i];

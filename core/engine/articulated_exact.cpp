@@ -6,7 +6,8 @@
 namespace supple {
 
 Articulated::Articulated(const Articulated& passes, const System& system)
-    : Articulated(std::any_of(passes.balls_.begin(), passes.balls_.end(), [](const BallNode& node) { return node.shift_axis >= 0; })
+    : Articulated(std::any_of(passes.balls_.begin(), passes.balls_.end(),
+                              [](const BallNode& node) { return node.shift_axis >= 0; })
                       ? Articulated(system, Use::derivatives)
                       : passes) {
     system_ = &system;
@@ -17,7 +18,8 @@ Articulated::Articulated(const Articulated& passes, const System& system)
 }
 
 bool Articulated::can_be_exact() const {
-    return !*uncovered_ && flexible_.empty() && bushings_.empty() && std::all_of(unresisted_.begin(), unresisted_.end(), [](double flag) { return flag == 0; });
+    return !*uncovered_ && flexible_.empty() && bushings_.empty() &&
+           std::all_of(unresisted_.begin(), unresisted_.end(), [](double flag) { return flag == 0; });
 }
 
 void Articulated::place(const double* q) {
@@ -48,8 +50,8 @@ Mat3 Articulated::ball_axes(const Loop& loop) const {
     return axes;
 }
 
-bool Articulated::factorise_exactly(State& past, const Step& step, const ExactBody* bodies, const signed char* active, const double* lambda,
-                                    const double* const q[3], const double* const p[3]) {
+bool Articulated::factorise_exactly(State& past, const Step& step, const ExactBody* bodies, const signed char* active,
+                                    const double* lambda, const double* const q[3], const double* const p[3]) {
     const double c = step.c0 / step.h;
     past_ = &past;
     soft_scale_ = system_->model().stiffness_scale + mean_mass_ * length_scale_ * length_scale_ * c * c;
@@ -70,7 +72,8 @@ bool Articulated::factorise_exactly(State& past, const Step& step, const ExactBo
     for (std::size_t k = 0; k < loops_.size(); ++k) {
         const Joint& joint = system_->model().joints[loops_[k].joint];
         const Pose frame = joint.child < 0 ? joint.pose_child : body_pose(joint.child) * joint.pose_child;
-        multipliers_of(loops_[k], pose(loops_[k].slot[0]), frame, Vec6(lambda + 6 * k), length_scale_, &multiplier_[loops_[k].first]);
+        multipliers_of(loops_[k], pose(loops_[k].slot[0]), frame, Vec6(lambda + 6 * k), length_scale_,
+                       &multiplier_[loops_[k].first]);
     }
     for (Coupling& coupling : couplings_)
         if (coupling.system_row >= 0) coupling.active = active[coupling.system_row];
@@ -88,9 +91,9 @@ bool Articulated::factorise_exactly(State& past, const Step& step, const ExactBo
     return regular && !locked_twice;
 }
 
-// `inward` approximates the derivative of the velocity of a handle's point by (c0/h) (v + w x arm) for a twist (v, w) of the body. The
-// velocity is f + omega x a with the velocity f of the centre of mass, omega = R s and the arm a from the centre of mass to the point.
-// This function adds the missing terms, R ds x a + w x (omega x a) - (c0/h) w x a.
+// `inward` approximates the derivative of the velocity of a handle's point by (c0/h) (v + w x arm) for a twist (v, w)
+// of the body. The velocity is f + omega x a with the velocity f of the centre of mass, omega = R s and the arm a from
+// the centre of mass to the point. This function adds the missing terms, R ds x a + w x (omega x a) - (c0/h) w x a.
 void Articulated::add_exact_damper(Lanes& lanes, const NodeHandle& handle, const Motion& m, double kappa) const {
     const int l = handle.node % width;
     const Vec3 at = pose(handle.node).act(handle.point), a = at - get(m.centre, l), omega = get(m.R * m.spin, l);
@@ -111,9 +114,11 @@ Vec6 Articulated::joint_wrench(int j) const {
     return sign * stack(frame.R.transpose() * force, frame.R.transpose() * moment);
 }
 
-// The pass inward uses u and the pass outward l; for the transpose it is the other way round. Flexible bodies have no transpose.
+// The pass inward uses u and the pass outward l; for the transpose it is the other way round. Flexible bodies have no
+// transpose.
 template <class Column>
-void Articulated::substitute(Solution<Column>& columns, bool transposed, const char* inward_nodes, const char* outward_nodes) const {
+void Articulated::substitute(Solution<Column>& columns, bool transposed, const char* inward_nodes,
+                             const char* outward_nodes) const {
     using Number = typename Column::Number;
     const int n = static_cast<int>(nodes_.size());
     struct Vectors {  // of a coordinate or multiplier: six numbers, and those of the open ties
@@ -126,7 +131,8 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
         return {at, reinterpret_cast<const double*>(at + 1)};
     };
     auto ball_vectors = [&](bool left, const BallNode& node, int k, int chunks) -> Vectors {
-        return {left ? &node.part[k] : &node.upart[k], reinterpret_cast<const double*>(&numbers_[(left ? node.parts : node.uparts) + k * chunks])};
+        return {left ? &node.part[k] : &node.upart[k],
+                reinterpret_cast<const double*>(&numbers_[(left ? node.parts : node.uparts) + k * chunks])};
     };
     auto own_vectors = [&](bool left, const Front& front, int a) -> Vectors {
         const Eight* at = &numbers_[(left ? front.X : front.Y) + a * (1 + front.chunks)];
@@ -162,10 +168,8 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
             const Eliminated& out = eliminated_[i];
             const Number rho = columns.turn[i] + right.product(out.screw);
             columns.turn[i] = out.inverse == 0 ? rho : out.inverse * rho;
-            if (out.inverse != 0)
-                add_column(-rho, vectors(transposed, i, front));
-            else
-                add_column(columns.locked[i], vectors(transposed, i, front));
+            if (out.inverse != 0) add_column(-rho, vectors(transposed, i, front));
+            else add_column(columns.locked[i], vectors(transposed, i, front));
         } else if (nodes_[i].size == 3) {
             const BallNode& node = balls_[ball_of_[i]];
             Number* turn = &columns.ball[3 * ball_of_[i]];
@@ -196,12 +200,11 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
         } else if (flags_[i] & attached) {
             const FlexibleNode& body = flexible_at(i);
             const Attachment& interface = attachment_at(i);
-            for (int p = 0; p < body.modes; ++p) columns.amplitude[body.first + p] += right.product(body.screw_of(interface, p));
+            for (int p = 0; p < body.modes; ++p)
+                columns.amplitude[body.first + p] += right.product(body.screw_of(interface, p));
         }
-        if (flags_[i] & branches)
-            columns.wrench[nodes_[i].parent].add(right);
-        else
-            chain = right;
+        if (flags_[i] & branches) columns.wrench[nodes_[i].parent].add(right);
+        else chain = right;
     }
 
     for (int i = 0; i < n; ++i) {
@@ -226,9 +229,11 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
             twist.add(turn, out.screw);
         } else if (nodes_[i].size == 3) {
             const BallNode& node = balls_[ball_of_[i]];
-            for (int k = 0; node.shift_axis >= 0 && k < 3; ++k) twist.add(-columns.shift[3 * ball_of_[i] + k], unit_eight(k));
+            for (int k = 0; node.shift_axis >= 0 && k < 3; ++k)
+                twist.add(-columns.shift[3 * ball_of_[i] + k], unit_eight(k));
             Number* turn = &columns.ball[3 * ball_of_[i]];
-            for (int k = 0; k < 3; ++k) turn[k] = back_substitute(turn[k], ball_vectors(!transposed, node, k, front ? front->chunks : 0));
+            for (int k = 0; k < 3; ++k)
+                turn[k] = back_substitute(turn[k], ball_vectors(!transposed, node, k, front ? front->chunks : 0));
             for (int k = 0; k < 3; ++k) twist.add(turn[k], node.screw[k]);
         } else if (flags_[i] & flexes) {
             const FlexibleNode& body = flexible_at(i);
@@ -240,7 +245,8 @@ void Articulated::substitute(Solution<Column>& columns, bool transposed, const c
         } else if (flags_[i] & attached) {
             const FlexibleNode& body = flexible_at(i);
             const Attachment& interface = attachment_at(i);
-            for (int p = 0; p < body.modes; ++p) twist.add(columns.amplitude[body.first + p], body.screw_of(interface, p));
+            for (int p = 0; p < body.modes; ++p)
+                twist.add(columns.amplitude[body.first + p], body.screw_of(interface, p));
         }
         for (int a = 0; a < own; ++a) {
             Number& step = columns.tie[front->rows[m + a]];

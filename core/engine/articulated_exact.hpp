@@ -36,19 +36,20 @@ struct EightColumns {  // a twist or wrench in each lane
     SUPPLE_INLINE void add(const EightColumns& more) { v = v + more.v; }
 };
 
-// Before the solution: minus the right-hand sides. After it: the solution. Wrenches and twists are in world axes about the passes'
-// origin.
+// Before the solution: minus the right-hand sides. After it: the solution. Wrenches and twists are in world axes about
+// the passes' origin.
 template <class Column>
 struct Articulated::Solution {
     using Number = typename Column::Number;
-    std::vector<Column> wrench;    // per node; overwritten by the solution
-    std::vector<Column> twist;     // per node
-    std::vector<Number> turn;      // of each node's coordinate
-    std::vector<Number> ball;      // three for each ball node
-    std::vector<Number> shift;     // three for each ball node: minus the translations of a free joint that is a single node, world axes
-    std::vector<Number> amplitude; // of flexible bodies
-    std::vector<Number> tie;       // multipliers of loops and couplings
-    std::vector<Number> locked;    // per node: the given motion of a locked coordinate
+    std::vector<Column> wrench;  // per node; overwritten by the solution
+    std::vector<Column> twist;  // per node
+    std::vector<Number> turn;  // of each node's coordinate
+    std::vector<Number> ball;  // three for each ball node
+    // Three for each ball node: minus the translations of a free joint that is a single node, world axes
+    std::vector<Number> shift;
+    std::vector<Number> amplitude;  // of flexible bodies
+    std::vector<Number> tie;  // multipliers of loops and couplings
+    std::vector<Number> locked;  // per node: the given motion of a locked coordinate
     std::vector<Number> reaction;  // per node: the torque that holds a locked coordinate
 
     // Zero right-hand sides, of all nodes or of the marked ones.

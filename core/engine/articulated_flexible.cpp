@@ -1,17 +1,18 @@
 // Flexible bodies in the passes.
 //
-// A flexible body has the twist of its body frame and the amplitudes eta of its modes. Its tree is: the node of the body frame, a
-// node for the amplitudes (with the same frame; it carries the inertia), and beyond that a node for each interface but the
-// reference. The frame of interface k is X_k(eta), and its twist is that of the body and s_kp per unit rate of eta_p. With the
-// articulated tangent P_k eta + p_k of the subtree at interface k, on which the wrench W_k acts, Newton's equations of the amplitudes are
+// A flexible body has the twist of its body frame and the amplitudes eta of its modes. Its tree is: the node of the
+// body frame, a node for the amplitudes (with the same frame; it carries the inertia), and beyond that a node for each
+// interface but the reference. The frame of interface k is X_k(eta), and its twist is that of the body and s_kp per
+// unit rate of eta_p. With the articulated tangent P_k eta + p_k of the subtree at interface k, on which the wrench W_k
+// acts, Newton's equations of the amplitudes are
 //     f_p + sum_q K_pq deta_q + l_p.twist + sum_k s_kp.p_k = 0
 //     K_pq = df_p/deta_q + sum_k (s_kp.P'_k s_kq - curvature of X_k along W_k)
 //     u_q  = m_q + sum_k (P'_k s_kq + n_kq / 2),      l_p = m_p + sum_k (P'_k^T s_kp + n_kp / 2),      n = ad(s)^T W_k
-// where f are the body's own forces on its amplitudes and m their derivative by the twist (FlexibleBody). Multipliers of ties that run
-// through an interface are extra entries of u and l. The amplitudes are eliminated,
+// where f are the body's own forces on its amplitudes and m their derivative by the twist (FlexibleBody). Multipliers
+// of ties that run through an interface are extra entries of u and l. The amplitudes are eliminated,
 //     P -= sum_pq u_p (K^-1)_pq l_q^T,
-// and the inward pass continues with this P as for a rigid body. Vectors run over amplitudes in U, L and K, and over the entries of a twist in
-// `part`.
+// and the inward pass continues with this P as for a rigid body. Vectors run over amplitudes in U, L and K, and over
+// the entries of a twist in `part`.
 #include <algorithm>
 #include <cmath>
 
@@ -20,14 +21,18 @@
 
 namespace supple {
 
-// --- building ---------------------------------------------------------------------------------------------------------
+// --- building
+// ---------------------------------------------------------------------------------------------------------
 
 void Articulated::add_flexible_bodies(const Model& model) {
     amplitude_axis_.assign(model.axes(), -1);
     for (std::size_t f = 0; f < model.flexible.size(); ++f) {
         const FlexibleBody& body = model.flexible[f];
-        FlexibleNode node{.index = static_cast<int>(f), .modes = body.modes(), .chunks = (body.modes() + width - 1) / width,
-                          .first = amplitudes_, .body = body};
+        FlexibleNode node{.index = static_cast<int>(f),
+                          .modes = body.modes(),
+                          .chunks = (body.modes() + width - 1) / width,
+                          .first = amplitudes_,
+                          .body = body};
         amplitudes_ += node.modes;
         flexible_.push_back(std::move(node));
         bool attached = false;
@@ -76,14 +81,16 @@ void Articulated::lay_out_flexible() {
     }
 }
 
-// --- one iteration ----------------------------------------------------------------------------------------------------
+// --- one iteration
+// ----------------------------------------------------------------------------------------------------
 
 // The bodies' own forces; with `tangent`, K, U and L start with their derivatives.
 template <bool tangent>
 void Articulated::evaluate_flexible(const Step& step) {
     for (FlexibleNode& each : flexible_) {
         const Pose H = pose(each.node);
-        each.body.evaluate(H, each.eta.data(), gravity_, &step, &past_->flexible[each.index].now, &past_->flexible[each.index].before, each.now, tangent);
+        each.body.evaluate(H, each.eta.data(), gravity_, &step, &past_->flexible[each.index].now,
+                           &past_->flexible[each.index].before, each.now, tangent);
         const int r = each.modes, row = width * each.chunks;
         std::copy_n(each.body.forces(), r, numbers(each.right));
         if (!tangent) continue;
@@ -92,7 +99,8 @@ void Articulated::evaluate_flexible(const Step& step) {
         std::fill(each.U.begin() + 6 * each.chunks, each.U.end(), every(0.0));
         for (int p = 0; p < r; ++p) {
             for (int q = 0; q < r; ++q) K[p * row + q] = each.body.slope(p, q);
-            const Vec3 force = H.R * each.body.mixed(p).head<3>(), torque = H.R * each.body.mixed(p).tail<3>() + at.cross(force);
+            const Vec3 force = H.R * each.body.mixed(p).head<3>(),
+                       torque = H.R * each.body.mixed(p).tail<3>() + at.cross(force);
             for (int c = 0; c < 3; ++c) {
                 U[c * row + p] = force[c];
                 U[(3 + c) * row + p] = torque[c];
@@ -127,10 +135,12 @@ void Articulated::add_flexible_element(Lanes& lanes, const FlexibleNode& each) c
 template void Articulated::add_flexible_element<true>(Lanes&, const FlexibleNode&) const;
 template void Articulated::add_flexible_element<false>(Lanes&, const FlexibleNode&) const;
 
-// Adds the tangent of the subtree at an interface to the equations of the amplitudes: A and B are the rows of P' and of its transpose at the interface (with those of
-// ties), `carried` is the wrench that it transmits, and without `tangent` R is the right-hand side.
+// Adds the tangent of the subtree at an interface to the equations of the amplitudes: A and B are the rows of P' and of
+// its transpose at the interface (with those of ties), `carried` is the wrench that it transmits, and without `tangent`
+// R is the right-hand side.
 template <bool tangent>
-void Articulated::add_interface(int i, const Eight& carried, const Front* front, const Eight* A, const Eight* B, const Eight* R) {
+void Articulated::add_interface(int i, const Eight& carried, const Front* front, const Eight* A, const Eight* B,
+                                const Eight* R) {
     FlexibleNode& each = flexible_[flexible_of_[i]];
     Attachment& interface = each.interfaces[interface_of_[i]];
     const int r = each.modes, chunks = each.chunks, row = width * chunks;
@@ -159,17 +169,21 @@ void Articulated::add_interface(int i, const Eight& carried, const Front* front,
     const Front* above = ties ? &fronts_[front->parent] : nullptr;  // of the body, which eliminates no multipliers
     const double *a = reinterpret_cast<const double*>(A), *b = reinterpret_cast<const double*>(B);
     const int next = width * wide;  // from a row of A to the next one
-    const Six W = {{every(carried[0]), every(carried[1]), every(carried[2])}, {every(carried[3]), every(carried[4]), every(carried[5])}};
+    const Six W = {{every(carried[0]), every(carried[1]), every(carried[2])},
+                   {every(carried[3]), every(carried[4]), every(carried[5])}};
     constexpr int most = 8;  // chunks of 64 amplitudes
     Eight u[6][most];
     for (int j = 0; j < chunks; ++j) {
         const Eight* s = &interface.screw[j];
         auto combine = [&](const double* column) {
-            return ((column[0] * s[0] + column[next] * s[chunks]) + (column[2 * next] * s[2 * chunks] + column[3 * next] * s[3 * chunks])) +
+            return ((column[0] * s[0] + column[next] * s[chunks]) +
+                    (column[2 * next] * s[2 * chunks] + column[3 * next] * s[3 * chunks])) +
                    (column[4 * next] * s[4 * chunks] + column[5 * next] * s[5 * chunks]);
         };
-        const Six n = carried_along(Six{{s[0], s[chunks], s[2 * chunks]}, {s[3 * chunks], s[4 * chunks], s[5 * chunks]}}, W);
-        const Eight half[6] = {0.5 * n.linear.x, 0.5 * n.linear.y, 0.5 * n.linear.z, 0.5 * n.angular.x, 0.5 * n.angular.y, 0.5 * n.angular.z};
+        const Six n = carried_along(
+            Six{{s[0], s[chunks], s[2 * chunks]}, {s[3 * chunks], s[4 * chunks], s[5 * chunks]}}, W);
+        const Eight half[6] = {0.5 * n.linear.x,  0.5 * n.linear.y,  0.5 * n.linear.z,
+                               0.5 * n.angular.x, 0.5 * n.angular.y, 0.5 * n.angular.z};
         for (int c = 0; c < 6; ++c) {
             u[c][j] = combine(b + c);
             each.U[c * chunks + j] += u[c][j] + half[c];
@@ -195,11 +209,13 @@ void Articulated::add_interface(int i, const Eight& carried, const Front* front,
     for (int p = 0; p < r; ++p)
         for (int q = 0; q < r; ++q) K[p * row + q] -= 0.5 * (each.curvature[p * r + q] + each.curvature[q * r + p]);
 }
-template void Articulated::add_interface<true>(int, const Eight&, const Front*, const Eight*, const Eight*, const Eight*);
-template void Articulated::add_interface<false>(int, const Eight&, const Front*, const Eight*, const Eight*, const Eight*);
+template void Articulated::add_interface<true>(int, const Eight&, const Front*, const Eight*, const Eight*,
+                                               const Eight*);
+template void Articulated::add_interface<false>(int, const Eight&, const Front*, const Eight*, const Eight*,
+                                                const Eight*);
 
-// Eliminates the amplitudes from the rows A of P', B of its transpose and those of the multipliers, and from the right-hand side R. False: a pivot is not
-// positive.
+// Eliminates the amplitudes from the rows A of P', B of its transpose and those of the multipliers, and from the
+// right-hand side R. False: a pivot is not positive.
 template <bool tangent>
 bool Articulated::eliminate_amplitudes(FlexibleNode& each, const Front* front, Eight* A, Eight* B, Eight* R) {
     const int r = each.modes, chunks = each.chunks, row = width * chunks, wide = each.wide, ties = each.ties;
@@ -261,7 +277,8 @@ bool Articulated::eliminate_amplitudes(FlexibleNode& each, const Front* front, E
         }
     };
     for (int a = 0; a < 6; ++a) subtract(A + a * wide, a, 0, wide);
-    for (int k = 0; front && k < front->open; ++k) subtract(&numbers_[front->E + k * (wide - 1)], 6 + front->lanes[k], 1, wide - 1);
+    for (int k = 0; front && k < front->open; ++k)
+        subtract(&numbers_[front->E + k * (wide - 1)], 6 + front->lanes[k], 1, wide - 1);
     for (int k = 0; k < ties; ++k)
         for (int p = 0; p < r; ++p) {
             const double by = U[(6 + k) * row + p];
@@ -287,7 +304,8 @@ void Articulated::add_interface_twist(int i, Eight& eta) const {
     }
 }
 
-// --- state ------------------------------------------------------------------------------------------------------------
+// --- state
+// ------------------------------------------------------------------------------------------------------------
 
 void Articulated::accept_flexible(State& state, const Step& step) {
     for (FlexibleNode& each : flexible_) {

@@ -53,15 +53,18 @@ double Articulated::tie_operations() const {
     double sum = 0;
     for (const Front& front : fronts_) {
         const double wide = 1 + front.chunks, top = 12 * wide, rows = front.open * front.chunks, t = front.own;
-        sum += width * (nodes_[front.node].size * (2 * top + rows) + t * (2 * t * (wide + front.own_chunks) + top + rows));
+        sum += width *
+               (nodes_[front.node].size * (2 * top + rows) + t * (2 * t * (wide + front.own_chunks) + top + rows));
     }
     return sum;
 }
 
-// Eliminates the multipliers of the ties whose common ancestor this node is. With D the block of E of these multipliers, X = D^-1 (their rows) and
-// Y = D^-T (their columns, transposed): A -= (their columns) X, B -= (their rows, transposed) Y.
+// Eliminates the multipliers of the ties whose common ancestor this node is. With D the block of E of these
+// multipliers, X = D^-1 (their rows) and Y = D^-T (their columns, transposed): A -= (their columns) X, B -= (their
+// rows, transposed) Y.
 bool Articulated::eliminate_own(Front& front) {
-    const int m = front.open, t = front.own, chunks = front.chunks, own_chunks = front.own_chunks, wide = 1 + chunks, next = width * own_chunks;
+    const int m = front.open, t = front.own, chunks = front.chunks, own_chunks = front.own_chunks, wide = 1 + chunks,
+              next = width * own_chunks;
     Eight *A = &numbers_[front.A], *B = &numbers_[front.B], *E = &numbers_[front.E], *right = &numbers_[front.right];
     Eight *own_A = &numbers_[front.own_A], *own_B = &numbers_[front.own_B], *own_columns = &numbers_[front.own_columns];
     Eight *own_rows = &numbers_[front.own_rows], *own_right = &numbers_[front.own_right];
@@ -88,8 +91,10 @@ bool Articulated::eliminate_own(Front& front) {
     Eight *rows = scratch_.data(), *columns = rows + next * wide;
     if (t == 1) {  // one coupling: its numbers are the first lanes
         auto first = [](const Eight& of) { return *numbers(of); };
-        rows[0] = Eight{first(own_B[0]), first(own_B[1]), first(own_B[2]), first(own_B[3]), first(own_B[4]), first(own_B[5]), first(own_right[0]), 0};
-        columns[0] = Eight{first(own_A[0]), first(own_A[1]), first(own_A[2]), first(own_A[3]), first(own_A[4]), first(own_A[5]), 0, 0};
+        rows[0] = Eight{first(own_B[0]), first(own_B[1]), first(own_B[2]),     first(own_B[3]),
+                        first(own_B[4]), first(own_B[5]), first(own_right[0]), 0};
+        columns[0] = Eight{
+            first(own_A[0]), first(own_A[1]), first(own_A[2]), first(own_A[3]), first(own_A[4]), first(own_A[5]), 0, 0};
         for (int c = 0; c < chunks; ++c) {
             rows[1 + c] = own_rows[c];
             alignas(64) double column[width] = {};
@@ -113,9 +118,11 @@ bool Articulated::eliminate_own(Front& front) {
             columns[(width * q + b) * wide] = column[b];
         }
         for (int c = 0, k = 0; c < chunks; ++c) {
-            for (int b = 0; b < std::min(width, t - width * q); ++b) rows[(width * q + b) * wide + 1 + c] = own_rows[(width * q + b) * chunks + c];
+            for (int b = 0; b < std::min(width, t - width * q); ++b)
+                rows[(width * q + b) * wide + 1 + c] = own_rows[(width * q + b) * chunks + c];
             for (int r = 0; r < width; ++r) column[r] = every(0.0);
-            for (; k < m && front.lanes[k] < width * (c + 1); ++k) column[front.lanes[k] - width * c] = own_columns[k * own_chunks + q];
+            for (; k < m && front.lanes[k] < width * (c + 1); ++k)
+                column[front.lanes[k] - width * c] = own_columns[k * own_chunks + q];
             transpose(column);
             for (int b = 0; b < width; ++b) columns[(width * q + b) * wide + 1 + c] = column[b];
         }
@@ -140,7 +147,8 @@ bool Articulated::eliminate_own(Front& front) {
             subtract_rows<w>(B + r * w, numbers(own_B + r * own_chunks), Y, w, t);
         }
         if constexpr (w > 1) {
-            for (int r = 0; r < m; ++r) subtract_rows<w - 1>(E + r * (w - 1), numbers(own_columns + r * own_chunks), X + 1, w, t);
+            for (int r = 0; r < m; ++r)
+                subtract_rows<w - 1>(E + r * (w - 1), numbers(own_columns + r * own_chunks), X + 1, w, t);
             subtract_rows<w - 1>(right + 1, numbers(own_right), Y + 1, w, t);
         }
     });
@@ -151,15 +159,18 @@ namespace {
 
 struct Rows {  // of a front, as in Front
     Eight *A, *B, *E, *right, *part, *upart;
-    const Eight* coupled;  // coefficients of the couplings of the node's coordinate, in the columns of the open multipliers
+    // Coefficients of the couplings of the node's coordinate, in the columns of the open multipliers
+    const Eight* coupled;
 };
 
-// Adds the element of a node (the number among the eight of `nodes`) to its front, and eliminates its coordinate with the screw s:
+// Adds the element of a node (the number among the eight of `nodes`) to its front, and eliminates its coordinate with
+// the screw s:
 //     l = A^T s + half, u = B^T s + half, d = s.u + slope,  A -= u l^T / d, B -= l u^T / d,
-// and in the columns of the open multipliers E -= u l^T / d, right -= rho u / d. `part` and `upart` become l / d and u / d, with rho / d in lane 6.
-// Returns d. With `locked` nothing is eliminated, and they become l and u.
+// and in the columns of the open multipliers E -= u l^T / d, right -= rho u / d. `part` and `upart` become l / d and u
+// / d, with rho / d in lane 6. Returns d. With `locked` nothing is eliminated, and they become l and u.
 template <int wide>
-double eliminate_coordinate(const Rows& of, const Lanes& nodes, int node, double slope, bool locked, const std::vector<int>& lanes) {
+double eliminate_coordinate(const Rows& of, const Lanes& nodes, int node, double slope, bool locked,
+                            const std::vector<int>& lanes) {
     const double* s = nodes.screw[node];
     const Eight half = load(nodes.half[node]);
     Eight A[6], B[6], l[wide], u[wide];
@@ -169,7 +180,8 @@ double eliminate_coordinate(const Rows& of, const Lanes& nodes, int node, double
     }
     nodes.add_element(node, A, B);
     auto product = [&](const Eight* M, int next, const Eight& more) {
-        const Eight low = (s[0] * M[0] + s[1] * M[next]) + s[2] * M[2 * next], high = (s[3] * M[3 * next] + s[4] * M[4 * next]) + s[5] * M[5 * next];
+        const Eight low = (s[0] * M[0] + s[1] * M[next]) + s[2] * M[2 * next],
+                    high = (s[3] * M[3 * next] + s[4] * M[4 * next]) + s[5] * M[5 * next];
         return (low + high) + more;
     };
     for (int c = 0; c < wide; ++c) {
@@ -205,8 +217,8 @@ double eliminate_coordinate(const Rows& of, const Lanes& nodes, int node, double
 
 // A node with ties, or a ball joint: as in `inward`, for a front with the columns of m multipliers.
 template <bool second, bool tangent>
-bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const Eight& carried, double torque, double slope,
-                                    Eight* A, Eight* B, Eight& right) {
+bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const Eight& carried, double torque,
+                                    double slope, Eight* A, Eight* B, Eight& right) {
     const int l = i % width;
     const unsigned char flags = flags_[i];
     const Eight none = every(0.0);
@@ -229,8 +241,7 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
                     A[r] += summed_[i].A[r];
                     B[r] += summed_[i].B[r];
                 }
-            else
-                right += summed_[i].A[0];
+            else right += summed_[i].A[0];
         }
     }
     if (tangent) {
@@ -258,7 +269,8 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         }
     }
 
-    if (flags & flexes) regular = eliminate_amplitudes<tangent>(flexible_[flexible_of_[i]], front, FA, FB, R) && regular;
+    if (flags & flexes)
+        regular = eliminate_amplitudes<tangent>(flexible_[flexible_of_[i]], front, FA, FB, R) && regular;
     if (flags & attached) add_interface<tangent>(i, carried, front, FA, FB, R);
 
     // coordinates
@@ -272,9 +284,8 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
             const double stiffness = slope + unresisted_stiffness * soft_scale_ * unresisted_[i];
             const Rows rows = {FA, FB, E, R, part, upart, &numbers_[front->coupled]};
             double d = 0;
-            with_width(wide, [&](auto w) {
-                d = eliminate_coordinate<w()>(rows, lanes, l, stiffness, locked, front->lanes);
-            });
+            with_width(wide,
+                       [&](auto w) { d = eliminate_coordinate<w()>(rows, lanes, l, stiffness, locked, front->lanes); });
             if (!locked) {
                 regular = regular && d != 0;
                 negative_ += !(d > 0);
@@ -298,7 +309,8 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
         Mat3 stiff;
         ball_torque<second>(node, step, tau, stiff);
         regular = (front ? eliminate_tied_ball<tangent>(step, node, tau, stiff, carried, *front)
-                         : eliminate_ball<tangent>(step, node, tau, stiff, carried, A, B, right)) && regular;
+                         : eliminate_ball<tangent>(step, node, tau, stiff, carried, A, B, right)) &&
+                  regular;
         if (node.shift_axis >= 0) return regular;  // its parent is at rest
     }
 
@@ -336,17 +348,22 @@ bool Articulated::eliminate_general(const Step& step, int i, Lanes& lanes, const
     }
     return regular;
 }
-template bool Articulated::eliminate_general<false, true>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
-template bool Articulated::eliminate_general<false, false>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
-template bool Articulated::eliminate_general<true, true>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
-template bool Articulated::eliminate_general<true, false>(const Step&, int, Lanes&, const Eight&, double, double, Eight*, Eight*, Eight&);
+template bool Articulated::eliminate_general<false, true>(const Step&, int, Lanes&, const Eight&, double, double,
+                                                          Eight*, Eight*, Eight&);
+template bool Articulated::eliminate_general<false, false>(const Step&, int, Lanes&, const Eight&, double, double,
+                                                           Eight*, Eight*, Eight&);
+template bool Articulated::eliminate_general<true, true>(const Step&, int, Lanes&, const Eight&, double, double, Eight*,
+                                                         Eight*, Eight&);
+template bool Articulated::eliminate_general<true, false>(const Step&, int, Lanes&, const Eight&, double, double,
+                                                          Eight*, Eight*, Eight&);
 
 // The columns and rows of the open multipliers; those of the twist are added by the caller.
 template <bool tangent>
 void Articulated::add_to_parent(const Front& front, Front& next) {
     const int chunks = front.chunks, wide = 1 + chunks, next_wide = 1 + next.chunks;
     Eight* all = numbers_.data();
-    // `add(to, from)` adds columns of one row: to the parent's open or own columns, by whole vectors or by single numbers
+    // `add(to, from)` adds columns of one row: to the parent's open or own columns, by whole vectors or by single
+    // numbers
     auto add_rows = [&](bool own, auto add) {
         add(all + (own ? next.own_right : next.right + 1), all + front.right + 1);
         if (!tangent) return;
@@ -355,15 +372,22 @@ void Articulated::add_to_parent(const Front& front, Front& next) {
         for (int r = 0; r < 6; ++r) add(A + r * row, all + front.A + r * wide + 1);
         for (int r = 0; r < 6; ++r) add(B + r * row, all + front.B + r * wide + 1);
         Eight *open_rows = all + (own ? next.own_columns : next.E), *own_rows = all + (own ? next.D : next.own_rows);
-        for (int k = 0; k < front.open; ++k) add((front.place[k].own ? own_rows : open_rows) + front.place[k].at * next_row, all + front.E + k * chunks);
+        for (int k = 0; k < front.open; ++k)
+            add((front.place[k].own ? own_rows : open_rows) + front.place[k].at * next_row, all + front.E + k * chunks);
     };
     for (const Front::Run& run : front.runs) {  // zeros may be added beside the row
         const int chunk = run.chunk, at = run.to.at;
-        if (run.all) add_rows(run.to.own, [&](Eight* to, const Eight* from) { Lanes::add(numbers(to) + at, from[chunk]); });
-        else add_rows(run.to.own, [&, mask = run.mask](Eight* to, const Eight* from) { Lanes::add(numbers(to) + at, mask * from[chunk]); });
+        if (run.all)
+            add_rows(run.to.own, [&](Eight* to, const Eight* from) { Lanes::add(numbers(to) + at, from[chunk]); });
+        else
+            add_rows(run.to.own, [&, mask = run.mask](Eight* to, const Eight* from) {
+                Lanes::add(numbers(to) + at, mask * from[chunk]);
+            });
     }
     for (const auto& [column, to] : front.singles)
-        add_rows(to.own, [&, column = column, at = to.at](Eight* to, const Eight* from) { numbers(to)[at] += numbers(*from)[column]; });
+        add_rows(to.own, [&, column = column, at = to.at](Eight* to, const Eight* from) {
+            numbers(to)[at] += numbers(*from)[column];
+        });
 }
 template void Articulated::add_to_parent<true>(const Front&, Front&);
 template void Articulated::add_to_parent<false>(const Front&, Front&);
@@ -385,12 +409,9 @@ Eight Articulated::open_part(const Front& front) const {
     Eight y = none;
     double single = 0;
     for (const Front::Source& each : front.sources) {
-        if (each.count == 1)
-            single += numbers(*part)[each.column] * steps[each.from];
-        else if (each.whole)
-            y += part[each.column / width] * load(steps + each.from);
-        else
-            y += part[each.column / width] * choose(each.mask > none, load(steps + each.from), none);
+        if (each.count == 1) single += numbers(*part)[each.column] * steps[each.from];
+        else if (each.whole) y += part[each.column / width] * load(steps + each.from);
+        else y += part[each.column / width] * choose(each.mask > none, load(steps + each.from), none);
     }
     return y + Eight{single, 0, 0, 0, 0, 0, 0, 0};
 }
@@ -410,11 +431,13 @@ void Articulated::correct_own(const Front& front, const Eight& eta) {
         transpose(y);
         const Eight step = -(((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7])));
         numbers_[front.step + q] = step;
-        for (int a = 0; a < std::min(width, front.own - width * q); ++a) tie_step_[front.rows[front.open + width * q + a]] = step[a];
+        for (int a = 0; a < std::min(width, front.own - width * q); ++a)
+            tie_step_[front.rows[front.open + width * q + a]] = step[a];
     }
 }
 
-// Corrections of a ball joint, or of the amplitudes of a flexible body; the twist of the parent becomes that of the node.
+// Corrections of a ball joint, or of the amplitudes of a flexible body; the twist of the parent becomes that of the
+// node.
 void Articulated::correct_general(int i, Eight& eta) {
     const Front* front = flags_[i] & fronted ? &fronts_[front_of_[i]] : nullptr;
     const int wide = front ? 1 + front->chunks : 1;
@@ -428,7 +451,8 @@ void Articulated::correct_general(int i, Eight& eta) {
     if (nodes_[i].size == 3) {
         BallNode& node = balls_[ball_of_[i]];
         for (int k = 0; node.shift_axis >= 0 && k < 3; ++k) eta[k] += node.shift[k];
-        for (int k = 0; k < 3; ++k) node.step[k] = -response(node.part[k], front ? &numbers_[node.parts + k * (wide - 1)] : nullptr);
+        for (int k = 0; k < 3; ++k)
+            node.step[k] = -response(node.part[k], front ? &numbers_[node.parts + k * (wide - 1)] : nullptr);
         for (int k = 0; k < 3; ++k) eta += node.step[k] * node.screw[k];
     } else if (flags_[i] & flexes) {
         FlexibleNode& each = flexible_[flexible_of_[i]];

@@ -22,7 +22,8 @@ SUPPLE_INLINE double* numbers(std::vector<Eight>& of) { return numbers(of.data()
 
 // s_0 rows[0] + ... + s_5 rows[5] + more
 SUPPLE_INLINE Eight combined(const double* s, const Eight* rows, const Eight& more) {
-    return ((s[0] * rows[0] + s[1] * rows[1]) + (s[2] * rows[2] + s[3] * rows[3])) + ((s[4] * rows[4] + s[5] * rows[5]) + more);
+    return ((s[0] * rows[0] + s[1] * rows[1]) + (s[2] * rows[2] + s[3] * rows[3])) +
+           ((s[4] * rows[4] + s[5] * rows[5]) + more);
 }
 
 SUPPLE_INLINE double& lane(Eight* row, int k) { return numbers(row + 1)[k]; }  // tie column k of a front's row
@@ -31,7 +32,8 @@ SUPPLE_INLINE void add(Three& to, const Three& more) { to = to + more; }
 SUPPLE_INLINE void subtract(Three& to, const Three& less) { to = to - less; }
 // I v for an inertia of six numbers: xx, yy, zz, xy, xz, yz
 SUPPLE_INLINE Three times_inertia(const Eight* I, const Three& v) {
-    return {I[0] * v.x + I[3] * v.y + I[4] * v.z, I[3] * v.x + I[1] * v.y + I[5] * v.z, I[4] * v.x + I[5] * v.y + I[2] * v.z};
+    return {I[0] * v.x + I[3] * v.y + I[4] * v.z, I[3] * v.x + I[1] * v.y + I[5] * v.z,
+            I[4] * v.x + I[5] * v.y + I[2] * v.z};
 }
 SUPPLE_INLINE Mat3 get(const Turn& from, int lane) {
     Mat3 m;
@@ -54,11 +56,11 @@ struct Articulated::Motion {
     Three centre, centre_velocity, L, x, spin;  // x and spin in the node's axes, the others in world axes
     Turn R;
 
-    // Velocities and angular momentum by backward differences, with x = log(R_n^T R) and the turn x_0 of the step before:
-    // spin = (c0 x - c2 Jr(x) x_0) / h. `turn_past` and `centre_before` are read with `second` only.
+    // Velocities and angular momentum by backward differences, with x = log(R_n^T R) and the turn x_0 of the step
+    // before: spin = (c0 x - c2 Jr(x) x_0) / h. `turn_past` and `centre_before` are read with `second` only.
     template <bool second>
-    SUPPLE_INLINE void set_rates(const Step& step, const Eight* inertia, const Three& centre_past, const Three& centre_before,
-                                 const Three& turn_past) {
+    SUPPLE_INLINE void set_rates(const Step& step, const Eight* inertia, const Three& centre_past,
+                                 const Three& centre_before, const Three& turn_past) {
         centre_velocity = (1 / step.h) * (step.c0 * centre + step.c1 * centre_past);
         spin = (step.c0 / step.h) * x;
         if (second) {
@@ -66,7 +68,8 @@ struct Articulated::Motion {
             const Three once = cross(x, turn_past), twice = cross(x, once);
             const Eight s = dot(x, x);
             const bool near = largest(s) < 0.0201;
-            const Eight g2 = near ? stumpff<2, 6>(s) : stumpff<2, 14>(s), g3 = near ? stumpff<3, 6>(s) : stumpff<3, 14>(s);
+            const Eight g2 = near ? stumpff<2, 6>(s) : stumpff<2, 14>(s),
+                        g3 = near ? stumpff<3, 6>(s) : stumpff<3, 14>(s);
             spin = spin - (step.c2 / step.h) * (turn_past - g2 * once + g3 * twice);
         }
         L = R * times_inertia(inertia, spin);
@@ -76,16 +79,18 @@ struct Articulated::Motion {
 struct Articulated::ExactBody {
     Motion motion;
     Three force, torque;  // weight less the rate of momentum, about the centre of mass
-    Turn spin_by_turn;    // derivative of the spin (node's axes) by the body's rotation in world axes
-    Turn turning;         // (c0/h) R I spin_by_turn
+    Turn spin_by_turn;  // derivative of the spin (node's axes) by the body's rotation in world axes
+    Turn turning;  // (c0/h) R I spin_by_turn
 };
 
 // Rows of the body elements of eight nodes, one node after the other: P' (rows 0 ... 5) and the last three rows of its
-// transpose, with -W in lane 6; wrenches W; screws; n/2, with the coordinates' torques in lane 6 (where nothing reads B).
+// transpose, with -W in lane 6; wrenches W; screws; n/2, with the coordinates' torques in lane 6 (where nothing reads
+// B).
 struct Lanes {
     alignas(64) double rows[9][width][width];
     alignas(64) double wrench[width][width], screw[width][width], half[width][width];
-    alignas(64) double transposed[3][width][width];  // first rows of the transpose, for nodes where they differ from those of P'
+    // First rows of the transpose, for nodes where they differ from those of P'
+    alignas(64) double transposed[3][width][width];
     bool skewed[width];
     bool few = false;  // the nodes are in the first half of the lanes
 
@@ -112,16 +117,17 @@ struct Lanes {
             0.5 * n.angular.z, torque);
     }
 
-    // P' of a body: m2 = mass (c0/h)^2, centre c, wrench (f, c x f + t). The wrench is fixed in world axes, except for the
-    // inertial part with (c0/h times) the angular momentum kL and its derivative G by the rotation of the body:
+    // P' of a body: m2 = mass (c0/h)^2, centre c, wrench (f, c x f + t). The wrench is fixed in world axes, except for
+    // the inertial part with (c0/h times) the angular momentum kL and its derivative G by the rotation of the body:
     //   [[m2, -[a]], [[a], G - [kL] - [t]/2 - m2 [c]^2 - ([f][c] + [c][f])/2]],   a = m2 c + f/2
-    SUPPLE_INLINE void put_body(const Eight& m2, const Three& c, const Three& f, const Three& t, const Three& kL, const Turn& G,
-                                const Three& moment) {
+    SUPPLE_INLINE void put_body(const Eight& m2, const Three& c, const Three& f, const Three& t, const Three& kL,
+                                const Turn& G, const Three& moment) {
         const Eight none = every(0.0);
         const Three a = m2 * c + 0.5 * f, g = m2 * c + f, e = -0.5 * t - kL;
         // -m2 [c]^2 - ([f][c] + [c][f])/2 = c.g - (c g^T + g c^T)/2
         const Eight cg = dot(c, g);
-        const Eight sxy = 0.5 * (c.x * g.y + c.y * g.x), sxz = 0.5 * (c.x * g.z + c.z * g.x), syz = 0.5 * (c.y * g.z + c.z * g.y);
+        const Eight sxy = 0.5 * (c.x * g.y + c.y * g.x), sxz = 0.5 * (c.x * g.z + c.z * g.x),
+                    syz = 0.5 * (c.y * g.z + c.z * g.y);
         const Eight xx = G.x.x + (cg - c.x * g.x), yy = G.y.y + (cg - c.y * g.y), zz = G.z.z + (cg - c.z * g.z);
         const Eight xy = G.y.x - sxy - e.z, yx = G.x.y - sxy + e.z, xz = G.z.x - sxz + e.y, zx = G.x.z - sxz - e.y,
                     yz = G.z.y - syz - e.x, zy = G.y.z - syz + e.x;
@@ -214,15 +220,20 @@ struct Lanes {
     }
 };
 
-// Derivative of the rate of angular momentum by the body's rotation, (c0/h^2) J (c0 (1 + [x]/2 + [x]^2/12) - c2 [before]/2), in
-// world axes, by columns. J = R I R^T; x is the rotation in this step and `before` that in the previous one, both in the node's axes.
+// Derivative of the rate of angular momentum by the body's rotation, (c0/h^2) J (c0 (1 + [x]/2 + [x]^2/12) - c2
+// [before]/2), in world axes, by columns. J = R I R^T; x is the rotation in this step and `before` that in the previous
+// one, both in the node's axes.
 template <bool second>
-SUPPLE_INLINE Turn turning_tangent(const Eight* I, const Turn& R, const Three& x, const Three& before, const Step& step) {
+SUPPLE_INLINE Turn turning_tangent(const Eight* I, const Turn& R, const Three& x, const Three& before,
+                                   const Step& step) {
     const Turn RI = {I[0] * R.x + (I[3] * R.y + I[4] * R.z), I[3] * R.x + (I[1] * R.y + I[5] * R.z),
                      I[4] * R.x + (I[5] * R.y + I[2] * R.z)};
-    const Eight xx = RI.x.x * R.x.x + RI.y.x * R.y.x + RI.z.x * R.z.x, yy = RI.x.y * R.x.y + RI.y.y * R.y.y + RI.z.y * R.z.y,
-                zz = RI.x.z * R.x.z + RI.y.z * R.y.z + RI.z.z * R.z.z, xy = RI.x.x * R.x.y + RI.y.x * R.y.y + RI.z.x * R.z.y,
-                xz = RI.x.x * R.x.z + RI.y.x * R.y.z + RI.z.x * R.z.z, yz = RI.x.y * R.x.z + RI.y.y * R.y.z + RI.z.y * R.z.z;
+    const Eight xx = RI.x.x * R.x.x + RI.y.x * R.y.x + RI.z.x * R.z.x,
+                yy = RI.x.y * R.x.y + RI.y.y * R.y.y + RI.z.y * R.z.y,
+                zz = RI.x.z * R.x.z + RI.y.z * R.y.z + RI.z.z * R.z.z,
+                xy = RI.x.x * R.x.y + RI.y.x * R.y.y + RI.z.x * R.z.y,
+                xz = RI.x.x * R.x.z + RI.y.x * R.y.z + RI.z.x * R.z.z,
+                yz = RI.x.y * R.x.z + RI.y.y * R.y.z + RI.z.y * R.z.z;
     const Turn J = {{xx, xy, xz}, {xy, yy, yz}, {xz, yz, zz}};
     auto times_skew = [](const Turn& M, const Three& y) -> Turn {
         return {y.z * M.y - y.y * M.z, y.x * M.z - y.z * M.x, y.y * M.x - y.x * M.y};

@@ -1,4 +1,5 @@
-// Constants of the nodes eight abreast, places of the tie multipliers in the fronts, and inputs that change between steps.
+// Constants of the nodes eight abreast, places of the tie multipliers in the fronts, and inputs that change between
+// steps.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -76,8 +77,10 @@ void Articulated::lay_out_nodes() {
         fixed.slides[l] = node.slides;
         if (node.body >= 0) {
             const Vec3 centre = node.body_in_node.act(s.model().group_centre[node.body]);
-            const Mat3 inertia = node.body_in_node.R * s.model().group_inertia[node.body] * node.body_in_node.R.transpose();
-            const double six[] = {inertia(0, 0), inertia(1, 1), inertia(2, 2), inertia(0, 1), inertia(0, 2), inertia(1, 2)};
+            const Mat3 inertia = node.body_in_node.R * s.model().group_inertia[node.body] *
+                                 node.body_in_node.R.transpose();
+            const double six[] = {inertia(0, 0), inertia(1, 1), inertia(2, 2),
+                                  inertia(0, 1), inertia(0, 2), inertia(1, 2)};
             fixed.mass[l] = s.model().group_mass[node.body];
             for (int c = 0; c < 3; ++c) fixed.centre[c][l] = centre[c];
             for (int c = 0; c < 6; ++c) fixed.inertia[c][l] = six[c];
@@ -94,7 +97,8 @@ void Articulated::lay_out_nodes() {
         for (std::size_t a = 0; a < s.model().actuators.size(); ++a)
             if (s.model().actuators[a].axis == node.axis) actuators_.emplace_back(i, static_cast<int>(a));
         // massless axes of a loop joint: only the loop gives them stiffness
-        if (node.body < 0 && s.model().stiffness[node.axis] == 0 && s.model().damping[node.axis] == 0 && s.model().armature[node.axis] == 0)
+        if (node.body < 0 && s.model().stiffness[node.axis] == 0 && s.model().damping[node.axis] == 0 &&
+            s.model().armature[node.axis] == 0)
             for (const Loop& loop : loops_)
                 if (s.model().joints[loop.joint].first <= node.axis &&
                     node.axis < s.model().joints[loop.joint].first + s.model().joints[loop.joint].count)
@@ -104,7 +108,8 @@ void Articulated::lay_out_nodes() {
         const auto [node, actuator] = actuators_[k];
         of_node = k > 0 && actuators_[k - 1].first == node ? of_node + 1 : 0;
         std::size_t at = 0;  // of the node's block, the drives with a free lane
-        for (std::size_t skip = of_node; at < drives_.size() && (drives_[at].block != node / width || skip-- > 0);) ++at;
+        for (std::size_t skip = of_node; at < drives_.size() && (drives_[at].block != node / width || skip-- > 0);)
+            ++at;
         if (at == drives_.size()) {
             drives_.emplace_back().block = node / width;
             drives_.back().actuator.fill(-1);
@@ -126,7 +131,8 @@ void Articulated::lay_out_state() {
     for (const BallNode& node : balls_) to.balls.push_back({node.axis, node.shift_axis});
     to.flexible.resize(flexible_.size());
     for (const FlexibleNode& each : flexible_)
-        for (const Attachment& interface : each.interfaces) to.flexible[each.index].copies.push_back(model.joints[interface.joint].first);
+        for (const Attachment& interface : each.interfaces)
+            to.flexible[each.index].copies.push_back(model.joints[interface.joint].first);
     to.loops.assign(loops_.begin(), loops_.end());
     for (const Loop& loop : loops_) to.loop_rows += loop.rows;
     for (const Bushing& bushing : bushings_) to.bushings.push_back({bushing.joint, bushing.axis});
@@ -151,7 +157,8 @@ void Articulated::lay_out_fronts() {
     // The multipliers of ties between interfaces of one flexible body are eliminated after its amplitudes.
     auto beyond_amplitudes = [&](int i) { return flexible_of_[i] >= 0 && interface_of_[i] < 0 ? nodes_[i].parent : i; };
     std::vector<std::vector<int>> open(n), own(n);
-    auto carry = [&](int from, int top, int first, int rows) {  // adds rows to the nodes of a path, unless they have them already
+    // Adds rows to the nodes of a path, unless they have them already
+    auto carry = [&](int from, int top, int first, int rows) {
         for (int i = from; i != top; i = nodes_[i].parent) {
             if (std::find(open[i].begin(), open[i].end(), first) != open[i].end()) break;
             for (int r = 0; r < rows; ++r) open[i].push_back(first + r);
@@ -208,15 +215,19 @@ void Articulated::lay_out_fronts() {
             place_in_parent(front);
         }
         const int k = front_of_[front.node];
-        const bool alone = front.node + 1 < n && nodes_[front.node + 1].parent == front.node && front_of_[front.node + 1] == k + 1 &&
-                           std::count_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.parent == front.node; }) == 1;
-        front.continued = alone && front.own == 0 && flexible_of_[front.node] < 0 && fronts_[k + 1].open == front.open &&
+        const bool alone = front.node + 1 < n && nodes_[front.node + 1].parent == front.node &&
+                           front_of_[front.node + 1] == k + 1 &&
+                           std::count_if(nodes_.begin(), nodes_.end(),
+                                         [&](const Node& node) { return node.parent == front.node; }) == 1;
+        front.continued = alone && front.own == 0 && flexible_of_[front.node] < 0 &&
+                          fronts_[k + 1].open == front.open &&
                           std::equal(front.rows.begin(), front.rows.end(), fronts_[k + 1].rows.begin());
         for (LoopEnd& end : ends_[front.node]) end.place = column_in(front, loops_[end.loop].first);
         for (const Coupling& coupling : couplings_)
             for (std::size_t q = 0; q < coupling.nodes.size(); ++q)
                 if (coupling.idle >= 0 && coupling.nodes[q] == front.node)
-                    coefficients.emplace_back(width * front.coupled + column_in(front, coupling.row).at, coupling.coefficients[q]);
+                    coefficients.emplace_back(width * front.coupled + column_in(front, coupling.row).at,
+                                              coupling.coefficients[q]);
     }
     lay_out_flexible();
     for (BallNode& node : balls_) {
@@ -224,16 +235,19 @@ void Articulated::lay_out_fronts() {
         node.parts = place(3 * chunks);
         node.uparts = place(3 * chunks);
     }
-    numbers_.assign(size + lay_out_rows(size) + 1, Eight{});  // one more vector: a row that is added may reach behind the last one
+    // One more vector: a row that is added may reach behind the last one
+    numbers_.assign(size + lay_out_rows(size) + 1, Eight{});
     for (const auto& [at, coefficient] : coefficients) reinterpret_cast<double*>(numbers_.data())[at] += coefficient;
-    for (int i = 0; i < n; ++i) flags_[i] = static_cast<unsigned char>(front_of_[i] >= 0 ? flags_[i] | fronted : flags_[i] & ~fronted);
+    for (int i = 0; i < n; ++i)
+        flags_[i] = static_cast<unsigned char>(front_of_[i] >= 0 ? flags_[i] | fronted : flags_[i] & ~fronted);
     int first = 0;
     while (first < grounded_ && !(flags_[first] & fronted)) ++first;
     first_block_ = std::min(first, n - 1) / width;
     std::fill(tie_step_.begin(), tie_step_.end(), 0.0);
 }
 
-// Columns of open rows. Those of a loop are in one vector where that takes no more vectors: then whole vectors are added to the parent's.
+// Columns of open rows. Those of a loop are in one vector where that takes no more vectors: then whole vectors are
+// added to the parent's.
 std::vector<int> Articulated::columns_of(const std::vector<int>& open) const {
     std::vector<int> lanes, packed(open.size());
     std::iota(packed.begin(), packed.end(), 0);
@@ -256,11 +270,13 @@ Articulated::Front::Place Articulated::column_in(const Front& front, int row) {
     return at < front.open ? Front::Place{false, front.lanes[at]} : Front::Place{true, at - front.open};
 }
 
-// Where the rows and columns of a front are in that of its parent, and where the corrections of its open multipliers come from.
+// Where the rows and columns of a front are in that of its parent, and where the corrections of its open multipliers
+// come from.
 void Articulated::place_in_parent(Front& front) const {
     const Front& next = fronts_[front.parent];
     for (int k = 0; k < front.open; ++k) {
-        const int at = static_cast<int>(std::find(next.rows.begin(), next.rows.end(), front.rows[k]) - next.rows.begin());
+        const int at = static_cast<int>(std::find(next.rows.begin(), next.rows.end(), front.rows[k]) -
+                                        next.rows.begin());
         front.place.push_back({at >= next.open, at < next.open ? at : at - next.open});
     }
     for (int k = 0; k < front.open;) {  // columns with a constant offset within a vector
@@ -273,7 +289,8 @@ void Articulated::place_in_parent(Front& front) const {
             if (each.own != to.own || each.at != to.at + count) break;
             mask[lane + count - first] = 1;
         }
-        const bool all = std::count_if(front.lanes.begin(), front.lanes.end(), [&](int other) { return other / width == chunk; }) == count;
+        const bool all = std::count_if(front.lanes.begin(), front.lanes.end(),
+                                       [&](int other) { return other / width == chunk; }) == count;
         if (count > 1) front.runs.push_back({chunk, {to.own, to.at - (lane - first)}, all, mask});
         else front.singles.push_back({lane, to});
     }
@@ -294,15 +311,17 @@ void Articulated::place_in_parent(Front& front) const {
             if (source(k) != std::pair(above, at + each.count)) break;
             each.mask[front.lanes[k] - first] = 1;
         }
-        const int columns = std::count_if(front.lanes.begin(), front.lanes.end(), [&](int other) { return other / width == first / width; });
+        const int columns = std::count_if(front.lanes.begin(), front.lanes.end(),
+                                          [&](int other) { return other / width == first / width; });
         each.whole = lane == first && each.count == columns && at + width <= width * above->own_chunks;
         each.from = width * above->step + at - (each.count == 1 ? 0 : lane - first);
         front.sources.push_back(each);
     }
 }
 
-// Places the rows of all fronts behind `first` and returns the size of their memory. Those of a front are in use from the first addition of
-// a child until they are added to the parent's; then others may have their place, so that few rows go through the cache.
+// Places the rows of all fronts behind `first` and returns the size of their memory. Those of a front are in use from
+// the first addition of a child until they are added to the parent's; then others may have their place, so that few
+// rows go through the cache.
 std::size_t Articulated::lay_out_rows(std::size_t first) {
     std::map<std::size_t, std::size_t> used;  // begin and end
     std::size_t size = 0;
@@ -316,7 +335,8 @@ std::size_t Articulated::lay_out_rows(std::size_t first) {
             std::tie(front.A, front.B, front.E, front.right) = std::tie(child.A, child.B, child.E, child.right);
             return;
         }
-        const std::size_t m = front.open, t = front.own, chunks = front.chunks, own_chunks = front.own_chunks, wide = 1 + chunks;
+        const std::size_t m = front.open, t = front.own, chunks = front.chunks, own_chunks = front.own_chunks,
+                          wide = 1 + chunks;
         std::size_t end = 0;
         auto next = [&](std::size_t count) {
             const std::size_t at = end;
@@ -341,8 +361,8 @@ std::size_t Articulated::lay_out_rows(std::size_t first) {
         used[at] = at + end;
         size = std::max(size, at + end);
         front.rows_size = end;
-        for (std::size_t* each : {&front.A, &front.B, &front.E, &front.right, &front.own_A, &front.own_B, &front.own_columns, &front.own_rows,
-                                  &front.D, &front.own_right})
+        for (std::size_t* each : {&front.A, &front.B, &front.E, &front.right, &front.own_A, &front.own_B,
+                                  &front.own_columns, &front.own_rows, &front.D, &front.own_right})
             *each += first + at;
     };
     for (int i = static_cast<int>(nodes_.size()) - 1; i >= 0; --i) {
@@ -354,8 +374,8 @@ std::size_t Articulated::lay_out_rows(std::size_t first) {
     return size;
 }
 
-// Gives columns in the fronts to couplings that resist, and takes them from those that have not resisted for more than `most_idle`
-// steps: a hand may have tens of limits on sums of its coordinates, of which few act at a time.
+// Gives columns in the fronts to couplings that resist, and takes them from those that have not resisted for more than
+// `most_idle` steps: a hand may have tens of limits on sums of its coordinates, of which few act at a time.
 void Articulated::lay_out_couplings(int most_idle) {
     bool changed = false;
     for (Coupling& c : couplings_) {
@@ -379,8 +399,9 @@ void Articulated::refresh(const System& s) {
     for (const Load& load : s.loads) {
         const Pose& body = in_node_[load.body];
         const Vec3 force = load.wrench.head<3>(), torque = load.wrench.tail<3>();
-        loads_.push_back({body_node_[load.body], load.body, body.act(load.point), load.world ? force : Vec3(body.R * force),
-                          load.world ? torque : Vec3(body.R * torque), load.world});
+        loads_.push_back({body_node_[load.body], load.body, body.act(load.point),
+                          load.world ? force : Vec3(body.R * force), load.world ? torque : Vec3(body.R * torque),
+                          load.world});
     }
     for (Bushing& each : bushings_) {
         each.rest = Vec6(&s.rest[each.axis]);
@@ -396,8 +417,8 @@ void Articulated::refresh(const System& s) {
     }
     std::stable_partition(loads_.begin(), loads_.end(), [](const NodeLoad& load) { return load.world; });
     for (const Handle& handle : s.handles) {
-        handles_.push_back({body_node_[handle.body], handle.body, in_node_[handle.body].act(handle.point), handle.target, handle.stiffness,
-                            handle.damping});
+        handles_.push_back({body_node_[handle.body], handle.body, in_node_[handle.body].act(handle.point),
+                            handle.target, handle.stiffness, handle.damping});
     }
     for (Lock& lock : locks_) {
         const Row& row = s.model().rows[lock.system_row];

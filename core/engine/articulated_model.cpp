@@ -9,8 +9,9 @@ namespace supple {
 
 namespace {
 
-// Measured on nets of rods and on chains with a tie to the world at each link (benchmarks/engine.py, "tangled"): time of a multiply-add
-// in the elimination of ties and in that of the sparse solver, which needs more for each body besides.
+// Measured on nets of rods and on chains with a tie to the world at each link (benchmarks/engine.py, "tangled"): time
+// of a multiply-add in the elimination of ties and in that of the sparse solver, which needs more for each body
+// besides.
 constexpr double tie_nanoseconds = 0.08, sparse_nanoseconds = 0.2, body_nanoseconds = 3500;
 
 bool is_pure_rotation(const Vec6& twist) {
@@ -30,7 +31,8 @@ bool is_ball(const Vec6* twists) {
 
 }  // namespace
 
-Articulated::Articulated(const System& system, Use use) : system_(&system), use_(use), length_scale_(system.model().length_scale) {
+Articulated::Articulated(const System& system, Use use)
+    : system_(&system), use_(use), length_scale_(system.model().length_scale) {
     find_axes_acted_on(system.model());
     find_bushings(system.model());
     add_flexible_bodies(system.model());
@@ -39,17 +41,20 @@ Articulated::Articulated(const System& system, Use use) : system_(&system), use_
     if (!*uncovered_) lay_out_nodes();
     if (!*uncovered_) lay_out_fronts();
     if (!*uncovered_) lay_out_state();
-    if (!*uncovered_ && tie_nanoseconds * tie_operations() > sparse_nanoseconds * system.fronts().operations() + body_nanoseconds * system.bodies())
+    if (!*uncovered_ && tie_nanoseconds * tie_operations() >
+                            sparse_nanoseconds * system.fronts().operations() + body_nanoseconds * system.bodies())
         uncovered_ = "so many loops around one body that the sparse solver is faster";
     if (*uncovered_) return;
-    mean_mass_ = std::accumulate(system.model().mass.begin(), system.model().mass.end(), 0.0) / std::max(1, system.bodies());
+    mean_mass_ = std::accumulate(system.model().mass.begin(), system.model().mass.end(), 0.0) /
+                 std::max(1, system.bodies());
     refresh(system);
 }
 
 void Articulated::find_axes_acted_on(const Model& model) {
     acted_on_.assign(model.axes(), 0);
     for (int a = 0; a < model.axes(); ++a)
-        acted_on_[a] = model.stiffness[a] != 0 || model.damping[a] != 0 || model.armature[a] != 0 || model.curve[a] >= 0;
+        acted_on_[a] = model.stiffness[a] != 0 || model.damping[a] != 0 || model.armature[a] != 0 ||
+                       model.curve[a] >= 0;
     for (const Actuator& each : model.actuators)
         if (each.axis >= 0) acted_on_[each.axis] = 1;
     for (const Spring& spring : model.springs)
@@ -58,7 +63,8 @@ void Articulated::find_axes_acted_on(const Model& model) {
         for (int a : row.of.axes) acted_on_[a] = 1;
 }
 
-// Rows of a joint that closes a loop: none for a bushing, 3 for a free ball, 5 for a free hinge, otherwise 6, its own axes being nodes.
+// Rows of a joint that closes a loop: none for a bushing, 3 for a free ball, 5 for a free hinge, otherwise 6, its own
+// axes being nodes.
 int Articulated::rows_of(const Model& model, int j) const {
     const Joint& joint = model.joints[j];
     if (is_bushing_[j]) return 0;
@@ -69,9 +75,9 @@ int Articulated::rows_of(const Model& model, int j) const {
     return is_pure_rotation(model.twists[joint.first]) ? 5 : 6;
 }
 
-// The joint of each body in a spanning tree with short cycles. It starts from the system's tree and exchanges edges as long as
-// this reduces the sum of tie multipliers over all nodes. With flexible bodies it is the system's tree, because the derivatives of
-// recorded steps use the system's loops then. Poses alone take no time for loops.
+// The joint of each body in a spanning tree with short cycles. It starts from the system's tree and exchanges edges as
+// long as this reduces the sum of tie multipliers over all nodes. With flexible bodies it is the system's tree, because
+// the derivatives of recorded steps use the system's loops then. Poses alone take no time for loops.
 std::vector<int> Articulated::choose_tree(const Model& model) const {
     const int nb = model.bodies(), nj = static_cast<int>(model.joints.size());
     if (!model.flexible.empty() || use_ == Use::poses) return model.holder;
@@ -162,12 +168,14 @@ void Articulated::add_nodes(const Model& model) {
     };
     std::vector<std::vector<Branch>> beyond(nb + 1);
     for (int j = 0; j < nj; ++j)
-        if (!in_tree_[j] && use_ != Use::poses && rows_of(model, j) == 6) beyond[model.joints[j].parent + 1].push_back({j, -1});
+        if (!in_tree_[j] && use_ != Use::poses && rows_of(model, j) == 6)
+            beyond[model.joints[j].parent + 1].push_back({j, -1});
     for (int b = 0; b < nb; ++b) {
         const Joint& joint = model.joints[holder[b]];
         beyond[(joint.child == b ? joint.parent : joint.child) + 1].push_back({holder[b], b});
     }
-    // number of bodies in each subtree: the largest branch comes directly after its parent, so that its data stay in registers
+    // number of bodies in each subtree: the largest branch comes directly after its parent, so that its data stay in
+    // registers
     std::vector<int> weight(nb + 1, 1), order{-1};
     for (std::size_t k = 0; k < order.size(); ++k)
         for (const Branch& branch : beyond[order[k] + 1])
@@ -203,8 +211,8 @@ void Articulated::add_nodes(const Model& model) {
         std::stable_sort(list.begin(), list.end(), [&](const Branch& a, const Branch& b) { return size(a) < size(b); });
         todo.insert(todo.end(), list.begin(), list.end());
     };
-    // In a tree nothing but poses is computed for the grounded nodes. Nodes without bodies fill their last vector, so that the moving
-    // nodes begin with a vector of their own: seven links take one vector instead of two.
+    // In a tree nothing but poses is computed for the grounded nodes. Nodes without bodies fill their last vector, so
+    // that the moving nodes begin with a vector of their own: seven links take one vector instead of two.
     const bool tree = nj == nb && flexible_.empty();
     bool aligned = false;
     follow(-1);
@@ -249,7 +257,8 @@ void Articulated::add_nodes(const Model& model) {
         for (const JointNode& part : parts.nodes) {
             Node node{part, last};
             node.frame = lead * part.frame;
-            if (part.size == 3 && !is_ball(&model.twists[part.axis])) uncovered_ = "a joint of three axes that is no ball with orthogonal, right-handed axes";
+            if (part.size == 3 && !is_ball(&model.twists[part.axis]))
+                uncovered_ = "a joint of three axes that is no ball with orthogonal, right-handed axes";
             lead = Pose{};
             if (single_node[branch.joint]) node.shift_axis = joint.first;
             last = static_cast<int>(nodes_.size());
@@ -352,7 +361,8 @@ void Articulated::add_ties(const Model& model) {
         for (std::size_t a = 0; a < model.actuators.size(); ++a)
             if (model.actuators[a].spring == static_cast<int>(k)) coupling.actuators.push_back(static_cast<int>(a));
         coupling.pushes = coupling.stiffness != 0 || coupling.damping != 0 || coupling.curve >= 0 ||
-                          std::any_of(coupling.actuators.begin(), coupling.actuators.end(), [&](int a) { return model.actuators[a].depends_on_length(); });
+                          std::any_of(coupling.actuators.begin(), coupling.actuators.end(),
+                                      [&](int a) { return model.actuators[a].depends_on_length(); });
         couplings_.push_back(coupling);
     }
     lock_of_.assign(nodes_.size(), -1);
@@ -363,7 +373,8 @@ void Articulated::add_ties(const Model& model) {
             continue;
         }
         const int single = row.of.axes.size() == 1 ? axis_node_[row.of.axes[0]] : -1;
-        const bool second_limit = single >= 0 && lock_of_[single] >= 0 && !row.equality && !locks_[lock_of_[single]].equality;
+        const bool second_limit = single >= 0 && lock_of_[single] >= 0 && !row.equality &&
+                                  !locks_[lock_of_[single]].equality;
         const bool stop = system_->is_stop(static_cast<int>(r));
         if (stop && single >= 0 && row.of.coefficients[0] == 1) {
             stops_.emplace_back(single, static_cast<int>(r));

@@ -10,12 +10,13 @@ namespace supple {
 
 namespace {
 constexpr double decay_per_step = 0.005;
-constexpr int changes_at_once = 5;    // changes of the active set before limits change one at a time
+constexpr int changes_at_once = 5;  // changes of the active set before limits change one at a time
 constexpr int most_changes = 40;
-// What extrapolated rates miss is expected again if it grows by at most this factor from step to step; the factors of single
-// coordinates are trusted this near to the common one, and if their correlation exceeds this.
+// What extrapolated rates miss is expected again if it grows by at most this factor from step to step; the factors of
+// single coordinates are trusted this near to the common one, and if their correlation exceeds this.
 constexpr double largest_growth = 1.25, spread_of_growth = 0.1, trusted_correlation = 0.99;
-constexpr double nearly_converged = 5e-3;  // expected error, rad or radii, below which limits and ends of ranges are looked at
+// Expected error, rad or radii, below which limits and ends of ranges are looked at
+constexpr double nearly_converged = 5e-3;
 }  // namespace
 
 // Motion of eight bodies at the end of the step.
@@ -43,7 +44,8 @@ Eight Articulated::torque(int b, const Step& step, Eight& slope) const {
     const double c = step.c0 / step.h;
     Eight rate = c * now.q + (step.c1 / step.h) * past.q;
     if (second) rate += (step.c2 / step.h) * past.q_before;
-    Eight torque = fixed.stiffness * (now.q - fixed.rest) - fixed.applied + fixed.damping * rate + (c * fixed.armature * rate + (step.c1 / step.h) * past.p);
+    Eight torque = fixed.stiffness * (now.q - fixed.rest) - fixed.applied + fixed.damping * rate +
+                   (c * fixed.armature * rate + (step.c1 / step.h) * past.p);
     if (second) torque += (step.c2 / step.h) * past.p_before;
     slope = fixed.stiffness + c * fixed.damping + (c * c) * fixed.armature;
     // what single coordinates have besides: nodes of this block in lists that are sorted by node
@@ -145,9 +147,10 @@ void Articulated::lock_coordinates() {
         }
 }
 
-// Active set: activates limits that the solution violates and deactivates those whose force would pull. True: it changed.
-// All at once this may cycle; with `one` only the first limit that is wrong changes, which ends for a positive definite tangent (K. G.
-// Murty, Note on a Bard-type scheme for solving the complementarity problem, Opsearch 11, 1974).
+// Active set: activates limits that the solution violates and deactivates those whose force would pull. True: it
+// changed. All at once this may cycle; with `one` only the first limit that is wrong changes, which ends for a positive
+// definite tangent (K. G. Murty, Note on a Bard-type scheme for solving the complementarity problem, Opsearch 11,
+// 1974).
 bool Articulated::update_limits(bool one) {
     bool changed = false;
     auto update = [&](int& active, double value, double lower, double upper, double push) {
@@ -163,7 +166,8 @@ bool Articulated::update_limits(bool one) {
         update(lock.active, coordinate(lock.node), lock.lower, lock.upper, -rho_[lock.node]);
     }
     for (Coupling& c : couplings_)
-        if (c.system_row >= 0 && !c.equality && !c.stop) update(c.active, c.value, c.lower, c.upper, multiplier_[c.row]);
+        if (c.system_row >= 0 && !c.equality && !c.stop)
+            update(c.active, c.value, c.lower, c.upper, multiplier_[c.row]);
     return changed;
 }
 
@@ -201,10 +205,10 @@ double Articulated::excess(int i, double x, double speed, double c, double& slop
     return system_->model().actuators[i].excess(piece, x, speed, c, slope);
 }
 
-// The force of an actuator with a range has three pieces: at the upper end (1), between (0) and at the lower end (-1). Newton's method
-// on the whole law may jump between the ends for ever, so each actuator stays on its piece until the step has converged, and then
-// goes to the next piece if its force left this one; never from one end to the other. True: a piece changed. `first`: all pieces are chosen
-// by the present state; `one`: at most one changes.
+// The force of an actuator with a range has three pieces: at the upper end (1), between (0) and at the lower end (-1).
+// Newton's method on the whole law may jump between the ends for ever, so each actuator stays on its piece until the
+// step has converged, and then goes to the next piece if its force left this one; never from one end to the other.
+// True: a piece changed. `first`: all pieces are chosen by the present state; `one`: at most one changes.
 template <bool second>
 bool Articulated::update_ends_of_range(const Step& step, bool first, bool one) {
     if (first) {
@@ -245,7 +249,9 @@ bool Articulated::update_ends_of_range(const Step& step, bool first, bool one) {
         const double speed = (step.c0 * x + step.c1 * past + (second ? step.c2 * before : 0.0)) / step.h;
         const double force = by.on ? system_->model().actuators[i].unlimited(by, x, speed) : 0.0;
         const double rounding = 1e-12 * std::abs(force);
-        const int now = ends_of_range_[i], wanted = force > by.upper + rounding ? 1 : force < by.lower - rounding ? -1 : 0;
+        const int now = ends_of_range_[i], wanted = force > by.upper + rounding   ? 1
+                                                    : force < by.lower - rounding ? -1
+                                                                                  : 0;
         const bool left = now == 0 || now * (force - (now > 0 ? by.upper : by.lower)) < -rounding;
         const int next = !left ? now : wanted == -now ? 0 : wanted;
         changed = changed || (by.on && next != now);
@@ -253,7 +259,8 @@ bool Articulated::update_ends_of_range(const Step& step, bool first, bool one) {
     };
     for (const Coupling& c : couplings_) {
         double value = 0;
-        for (std::size_t k = 0; !c.actuators.empty() && k < c.nodes.size(); ++k) value += c.coefficients[k] * coordinate(c.nodes[k]);
+        for (std::size_t k = 0; !c.actuators.empty() && k < c.nodes.size(); ++k)
+            value += c.coefficients[k] * coordinate(c.nodes[k]);
         for (int i : c.actuators) update(i, value, c.past, c.before);
     }
     return changed;
@@ -265,10 +272,12 @@ bool Articulated::turned_too_far() const {
         const Present& now = present_[b];
         const Past& past = past_->slots[b];
         most = larger(most, absolute(now.q - past.q) * fixed_[b].turns);
-        const Eight cosine = trace({three(past.R), three(past.R + 3), three(past.R + 6)}, {three(now.R), three(now.R + 3), three(now.R + 6)});
+        const Eight cosine = trace({three(past.R), three(past.R + 3), three(past.R + 6)},
+                                   {three(now.R), three(now.R + 3), three(now.R + 6)});
         least = -larger(-least, -cosine);
     }
-    return !(largest(most) <= convergence::largest_turn) || !(largest(-least) <= -(1 + 2 * std::cos(convergence::largest_turn)));
+    return !(largest(most) <= convergence::largest_turn) ||
+           !(largest(-least) <= -(1 + 2 * std::cos(convergence::largest_turn)));
 }
 
 template <bool second>
@@ -287,11 +296,12 @@ SUPPLE_INLINE Numbers extrapolated(const Numbers& rate, const Numbers& before, d
     return h * (rate + trend * (rate - before));
 }
 
-// How what extrapolated rates miss grows from one step to the next: by a common factor, by least squares, and where that fits well
-// by a factor of each coordinate near it. After a set-point jumped, for instance, it decays.
+// How what extrapolated rates miss grows from one step to the next: by a common factor, by least squares, and where
+// that fits well by a factor of each coordinate near it. After a set-point jumped, for instance, it decays.
 struct Growth {
     double product = 0, square = 0, square_before = 0;  // sums over the coordinates, rad^2 or radii^2
-    double factor = 0, spread = 0;  // the common factor, zero if nothing can be expected; how far from it the others may be
+    // The common factor, zero if nothing can be expected; how far from it the others may be
+    double factor = 0, spread = 0;
 
     void add(double missed, double before) {
         product += missed * before;
@@ -304,7 +314,8 @@ struct Growth {
         else if (product * factor > trusted_correlation * square) spread = spread_of_growth;
     }
     double expected(double missed, double before) const {
-        return missed * (before == 0 || spread == 0 ? factor : std::clamp(missed / before, factor - spread, factor + spread));
+        return missed *
+               (before == 0 || spread == 0 ? factor : std::clamp(missed / before, factor - spread, factor + spread));
     }
     Vec3 expected(const Vec3& missed, const Vec3& before) const {
         return {expected(missed[0], before[0]), expected(missed[1], before[1]), expected(missed[2], before[2])};
@@ -329,7 +340,8 @@ bool Articulated::predict(const Step& step) {
     origin_ = past_pose(std::min<int>(grounded_, nodes_.size() - 1)).p;
     for (const Lock& lock : locks_) {
         const Lock& first = locks_[lock_of_[lock.node]];
-        if (&first != &lock && (first.upper > lock.upper + limit_rounding || first.upper < lock.lower - limit_rounding)) return false;
+        if (&first != &lock && (first.upper > lock.upper + limit_rounding || first.upper < lock.lower - limit_rounding))
+            return false;
     }
     freeze_directions(past_->slots);
     const double trend = trend_of(*past_, step);
@@ -358,20 +370,23 @@ bool Articulated::predict(const Step& step) {
 }
 
 namespace {
-// How fast corrections shrink. With factors of the tangent at an error e the next correction is about `curvature` e times as
-// large.
+// How fast corrections shrink. With factors of the tangent at an error e the next correction is about `curvature` e
+// times as large.
 struct Contraction {
     double curvature;
-    double first = NAN;  // correction with these factors when they were new; unknown for those from before the iteration
-    bool old = false;    // the last correction was with factors from before it
+    // Correction with these factors when they were new; unknown for those from before the iteration
+    double first = NAN;
+    bool old = false;  // the last correction was with factors from before it
 
-    // Number of corrections that are not negligible, if the next one has this size and each is `rate` times the one before.
+    // Number of corrections that are not negligible, if the next one has this size and each is `rate` times the one
+    // before.
     static int corrections(double size, double rate) {
         int count = 0;
         for (; size > convergence::negligible_correction && count < 9; ++count) size *= rate;
         return count;
     }
-    // After a correction: whether new factors are worth their time, which is about that of one more correction with the old ones.
+    // After a correction: whether new factors are worth their time, which is about that of one more correction with the
+    // old ones.
     bool pays_to_refactor(double size, double last, bool refactored) {
         const double seen = size / last;  // zero after the first correction
         if (seen > 0 && size > noise) curvature = std::max(curvature, old ? seen / first : 2 * seen / last);
@@ -392,7 +407,7 @@ template <bool second>
 bool Articulated::iterate(const Step& step, bool refactor) {
     double last = INFINITY;
     Contraction contraction{0.7 * curvature_};  // what was seen in earlier steps is forgotten slowly
-    int changes = 0;    // of the active set
+    int changes = 0;  // of the active set
     bool early = true;  // no limit was looked at since the last change
     struct Kept {  // actuators keep to pieces of their laws during the iteration only
         std::vector<signed char>& pieces;
@@ -402,8 +417,8 @@ bool Articulated::iterate(const Step& step, bool refactor) {
     for (int k = 0; k < convergence::newton_limit + 2 * changes; ++k) {
         if (k > 0 || refactor) forward();
         // Redundant ties have non-unique multipliers, and their null-space part grows with Newton's steps. The equation
-        // c' x - soft (decay mu + dmu) = 0 in place of c' x - soft dmu = 0 lets it decay. The next correction removes the gap
-        // that this leaves.
+        // c' x - soft (decay mu + dmu) = 0 in place of c' x - soft dmu = 0 lets it decay. The next correction removes
+        // the gap that this leaves.
         decay_ = k == 0 && redundant_ ? decay_per_step : 0.0;
         if (refactor) {
             if (!inward<second, true>(step)) return false;
@@ -416,9 +431,11 @@ bool Articulated::iterate(const Step& step, bool refactor) {
         if (!std::isfinite(size)) return false;
         const double rate = size / last;  // zero after the first correction
         refactor = contraction.pays_to_refactor(size, last, refactor);
-        // With redundant ties, rounding errors of the multipliers hide how corrections shrink: new factors if three more corrections
-        // at this rate do not suffice.
-        if (redundant_) refactor = !(rate < convergence::shrinking) || size * rate * rate * rate > convergence::negligible_correction;
+        // With redundant ties, rounding errors of the multipliers hide how corrections shrink: new factors if three
+        // more corrections at this rate do not suffice.
+        if (redundant_)
+            refactor = !(rate < convergence::shrinking) ||
+                       size * rate * rate * rate > convergence::negligible_correction;
         const bool done = convergence::reached(k, size, last);
         last = size;
         // Limits and ends of ranges change once the coordinates show it, before these have converged.
@@ -464,9 +481,11 @@ template bool Articulated::iterate<false>(const Step&, bool);
 template bool Articulated::iterate<true>(const Step&, bool);
 
 bool Articulated::limits_differ(const State& state) const {
-    return std::any_of(locks_.begin(), locks_.end(), [&](const Lock& l) {
-               return !l.equality && l.active != (l.coefficient < 0 ? -1 : 1) * state.active[l.system_row];
-           }) || std::any_of(couplings_.begin(), couplings_.end(), [&](const Coupling& c) {
+    return std::any_of(locks_.begin(), locks_.end(),
+                       [&](const Lock& l) {
+                           return !l.equality && l.active != (l.coefficient < 0 ? -1 : 1) * state.active[l.system_row];
+                       }) ||
+           std::any_of(couplings_.begin(), couplings_.end(), [&](const Coupling& c) {
                return c.system_row >= 0 && !c.equality && !c.stop && c.active != state.active[c.system_row];
            });
 }
@@ -539,7 +558,8 @@ void Articulated::accept(State& state, const Step& step) {
         past.rate_before = past.rate;
         past.rate = rate;
         if (node.shift_axis < 0) continue;
-        const Vec3 shift_missed = node.t - past.shift - extrapolated(past.shift_rate, past.shift_rate_before, step.h, trend);
+        const Vec3 shift_missed = node.t - past.shift -
+                                  extrapolated(past.shift_rate, past.shift_rate_before, step.h, trend);
         for (int i = 0; i < 3; ++i) growth.add(shift_missed[i] / length_scale_, past.shift_missed[i] / length_scale_);
         past.shift_expected = past.shift_missed;
         past.shift_missed = shift_missed;
@@ -594,7 +614,10 @@ void Articulated::accept(State& state, const Step& step) {
     for (const Lock& lock : locks_) {
         const bool first = &locks_[lock_of_[lock.node]] == &lock;
         state.mu[lock.system_row] = first && lock.active ? -rho_[lock.node] / lock.coefficient : 0;
-        state.active[lock.system_row] = static_cast<signed char>(!first ? 0 : lock.coefficient < 0 && !lock.equality ? -lock.active : lock.active);
+        state.active[lock.system_row] = static_cast<signed char>(!first ? 0
+                                                                 : lock.coefficient < 0 && !lock.equality
+                                                                     ? -lock.active
+                                                                     : lock.active);
     }
     state.redundant = redundant_;
     state.curvature = curvature_;

@@ -9,8 +9,8 @@
 
 namespace supple {
 
-// World directions in which the axes of a loop are compared. They are constant during a step, so that the force of a row is a
-// vector fixed in the world, and its derivative involves one end only.
+// World directions in which the axes of a loop are compared. They are constant during a step, so that the force of a
+// row is a vector fixed in the world, and its derivative involves one end only.
 template <class Block>
 void Articulated::freeze_directions(const std::vector<Block>& blocks) {
     for (Loop& loop : loops_) {
@@ -26,7 +26,8 @@ template void Articulated::freeze_directions(const std::vector<Present>&);
 
 // Gaps of eight loops and the rows of their ends:
 //   points p_child - p_parent (world axes, over the length scale), directions t.(z_child - z_parent).
-// The wrench on an end is a force f at a point c, and moments a x b of vectors b fixed in the world on directions a of the node. Its part of P' is
+// The wrench on an end is a force f at a point c, and moments a x b of vectors b fixed in the world on directions a of
+// the node. Its part of P' is
 //   [[0, -[f]/2], [[f]/2, S]],   S = sum of -([b][a] + [a][b])/2 = a.b - (a b^T + b a^T)/2 over (c, f) and all (a, b).
 // `lanes` are in use; the others repeat them or are zero. directed: some of the loops compare directions.
 template <bool tangent, bool directed, int lanes>
@@ -70,7 +71,8 @@ void Articulated::evaluate_loops(EightLoops& of, double soft) {
         along[r] = {number(0), number(1), number(2)};
     }
     Eight mu[6];
-    for (int r = 0; r < most_rows; ++r) mu[r] = of.has[r] * together([&](int l) { return multiplier_[loop_in(l).first + r]; });
+    for (int r = 0; r < most_rows; ++r)
+        mu[r] = of.has[r] * together([&](int l) { return multiplier_[loop_in(l).first + r]; });
 
     const Three apart = (1 / length_scale_) * (point[0] - point[1]);
     std::array<Eight, width> e = {apart.x, apart.y, apart.z, none, none, none, none, none};
@@ -89,7 +91,8 @@ void Articulated::evaluate_loops(EightLoops& of, double soft) {
     gap_ = std::max(gap_, largest(most));
     Eight residual[lanes];
     put(residual, e);
-    for (int l = 0; l < of.count; ++l) store(&residual_[loops[l].first], residual[l]);  // in this order: the next loop's numbers are behind
+    // In this order: the next loop's numbers are behind
+    for (int l = 0; l < of.count; ++l) store(&residual_[loops[l].first], residual[l]);
 
     const Three zero = {none, none, none};
     Three bent = zero, twisted = zero;
@@ -107,13 +110,16 @@ void Articulated::evaluate_loops(EightLoops& of, double soft) {
         if (!tangent) continue;
         auto mean = [&](auto of_a, auto of_b) {  // of products of two components, over the three pairs
             Eight sum = of_a(c) * of_b(f) + of_b(c) * of_a(f);
-            if (directed) sum += (of_a(z[side]) * of_b(b) + of_b(z[side]) * of_a(b)) + (of_a(x[side]) * of_b(w) + of_b(x[side]) * of_a(w));
+            if (directed)
+                sum += (of_a(z[side]) * of_b(b) + of_b(z[side]) * of_a(b)) +
+                       (of_a(x[side]) * of_b(w) + of_b(x[side]) * of_a(w));
             return 0.5 * sum;
         };
         auto X = [](const Three& v) { return v.x; };
         auto Y = [](const Three& v) { return v.y; };
         auto Z = [](const Three& v) { return v.z; };
-        const Eight xx = mean(X, X), yy = mean(Y, Y), zz = mean(Z, Z), xy = -mean(X, Y), xz = -mean(X, Z), yz = -mean(Y, Z);
+        const Eight xx = mean(X, X), yy = mean(Y, Y), zz = mean(Z, Z), xy = -mean(X, Y), xz = -mean(X, Z),
+                    yz = -mean(Y, Z);
         const Three h = 0.5 * f;
         put(of.rows[side][0], {none, none, none, none, h.z, -h.y, -f.x, none});
         put(of.rows[side][1], {none, none, none, -h.z, none, h.x, -f.y, none});
@@ -247,8 +253,8 @@ void Articulated::add_loop_columns(Front& front, const LoopEnd& end) {
     const double by = (end.side == 0 ? 1 : -1) / length_scale_;
     const bool own = end.place.own;
     const int row = width * (own ? front.own_chunks : 1 + front.chunks);
-    double *a = numbers(&numbers_[own ? front.own_A : front.A + 1]) + end.place.at;
-    double *b = numbers(&numbers_[own ? front.own_B : front.B + 1]) + end.place.at;
+    double* a = numbers(&numbers_[own ? front.own_A : front.A + 1]) + end.place.at;
+    double* b = numbers(&numbers_[own ? front.own_B : front.B + 1]) + end.place.at;
     for (int c = 0; c < 6; ++c) {
         Eight column = c < 3 ? every(0.0) : loops.columns[end.side][c - 3][end.loop % width];
         if (c < 3) column[c] = by;

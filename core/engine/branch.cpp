@@ -46,17 +46,19 @@ BranchStep continue_branch(System& system, const BranchLimits& limits) {
         const bool regular = limits.definite ? factors.negative() == 0 : !factors.negative_determinant();
         if (!std::isfinite(size) || (!regular && moves)) return end(false, 4.0);
         if (size > limits.most_turn) return end(false, size / limits.most_turn);
-        // Pivots of an unsymmetric tangent may be negative on a regular path. An even number of changes of the determinant's sign
-        // within the step would look the same, so the step must be short.
-        if (!limits.definite && factors.negative()) result.rate = std::max(result.rate, result.history[0] / limits.short_turn);
+        // Pivots of an unsymmetric tangent may be negative on a regular path. An even number of changes of the
+        // determinant's sign within the step would look the same, so the step must be short.
+        if (!limits.definite && factors.negative())
+            result.rate = std::max(result.rate, result.history[0] / limits.short_turn);
         if (result.rate > 1) return end(false, result.rate);
         if (k > 0 && size > limits.tolerance) {
             double allowed = k == 1 ? limits.first_rate : limits.later_rate;
             // a limit bends the path, however short the step is
             const bool bends = std::find(differs.begin(), differs.end(), true) != differs.end();
             if (bends && result.history[0] < limits.short_turn) allowed = 1.0;
-            // The first Newton step after a limit was met or left is the predictor along another tangent, of any length. With a
-            // potential a step may fail here, because the minimisation of the energy finds the state beyond.
+            // The first Newton step after a limit was met or left is the predictor along another tangent, of any
+            // length. With a potential a step may fail here, because the minimisation of the energy finds the state
+            // beyond.
             if (!limits.definite && touched != before && size < limits.short_turn) allowed = INFINITY;
             result.rate = std::max(result.rate, size / result.history[k - 1] / allowed);
             if (result.rate > 1) return end(false, result.rate);
@@ -99,7 +101,8 @@ Search find_equilibrium(System& system, const BranchLimits& limits, bool minimis
         while (true) {
             system.retract(base, x.data(), alpha);
             system.evaluate(false);
-            if (shifted || size < limits.accurate || system.active() != touched) break;  // limits met or left change the equations
+            // Limits met or left change the equations
+            if (shifted || size < limits.accurate || system.active() != touched) break;
             if (newton_step(next) < std::max((1 - alpha / 4) * size, limits.accurate)) break;
             alpha /= 2;
             if (alpha < 0.005) return result;

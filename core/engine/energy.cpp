@@ -31,12 +31,14 @@ double System::strain_energy(const std::vector<double>& q) const {
     double sum = 0, t, s, e;
     std::vector<LinearSpring> of_axes, of_combinations;
     for (int axis = 0; axis < axes(); ++axis) of_axes.push_back({model_->stiffness[axis], rest[axis]});
-    for (std::size_t k = 0; k < model_->springs.size(); ++k) of_combinations.push_back({model_->springs[k].stiffness, spring_rest[k]});
+    for (std::size_t k = 0; k < model_->springs.size(); ++k)
+        of_combinations.push_back({model_->springs[k].stiffness, spring_rest[k]});
     for (std::size_t i = 0; i < model_->actuators.size(); ++i) {
         const Actuator& each = model_->actuators[i];
         if (each.share[0] == 0) continue;  // no spring
         sum += each.axis >= 0 ? of_axes[each.axis].exchange(each, actuation[i], q[each.axis])
-                              : of_combinations[each.spring].exchange(each, actuation[i], model_->springs[each.spring].of.value(q));
+                              : of_combinations[each.spring].exchange(each, actuation[i],
+                                                                      model_->springs[each.spring].of.value(q));
     }
     for (int axis = 0; axis < axes(); ++axis) {
         const double deflection = q[axis] - rest[axis];

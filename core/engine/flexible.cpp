@@ -42,9 +42,23 @@ SUPPLE_INLINE Mat3 outer(const Vec3& a, const Vec3& b) {
 
 FlexibleBody::FlexibleBody(int body_, int axis_, double mass, std::vector<Vec3> first_moment, std::vector<Mat3> gram,
                            std::unique_ptr<ReducedForce> force, double alpha, double beta)
-    : body(body_), axis(axis_), r_(static_cast<int>(first_moment.size()) - 1), mass_(mass), alpha_(alpha), beta_(beta),
-      s_(std::move(first_moment)), G_(std::move(gram)), internal_(std::move(force)), mixed_(r_), force_(r_), slope_(r_ * r_),
-      e_(r_ + 1), internal_force_(r_), stiffness_(r_ * r_), H_(r_ + 1), A_(r_ + 1) {
+    : body(body_),
+      axis(axis_),
+      r_(static_cast<int>(first_moment.size()) - 1),
+      mass_(mass),
+      alpha_(alpha),
+      beta_(beta),
+      s_(std::move(first_moment)),
+      G_(std::move(gram)),
+      internal_(std::move(force)),
+      mixed_(r_),
+      force_(r_),
+      slope_(r_ * r_),
+      e_(r_ + 1),
+      internal_force_(r_),
+      stiffness_(r_ * r_),
+      H_(r_ + 1),
+      A_(r_ + 1) {
     M_.resize(r_ * r_);
     for (int p = 0; p < r_; ++p)
         for (int q = 0; q < r_; ++q) M_[p * r_ + q] = G_[(p + 1) * (r_ + 1) + q + 1].trace();
@@ -79,7 +93,8 @@ void FlexibleBody::position_moments(const double* eta) {
     }
 }
 
-void FlexibleBody::set_rates(const Step& step, const FlexibleState& past, const FlexibleState& before, FlexibleState& now) {
+void FlexibleBody::set_rates(const Step& step, const FlexibleState& past, const FlexibleState& before,
+                             FlexibleState& now) {
     const double c0 = step.c0 / step.h, c1 = step.c1 / step.h, c2 = step.c2 / step.h;
     now.c_rate = c0 * now.c + c1 * past.c + c2 * before.c;
     for (std::size_t k = 0; k < now.Z.size(); ++k)
@@ -103,8 +118,8 @@ void FlexibleBody::add_forces(const Vec3& alpha, const Mat3* A, Vec6& wrench, do
     }
 }
 
-void FlexibleBody::evaluate(const Pose& H, const double* eta, const Vec3& gravity, const Step* step, const FlexibleState* past,
-                            const FlexibleState* before, FlexibleState& now, bool tangent) {
+void FlexibleBody::evaluate(const Pose& H, const double* eta, const Vec3& gravity, const Step* step,
+                            const FlexibleState* past, const FlexibleState* before, FlexibleState& now, bool tangent) {
     const int n = r_ + 1;
     position_moments(eta);
     const Mat3 Rt = H.R.transpose();
@@ -146,12 +161,14 @@ void FlexibleBody::evaluate(const Pose& H, const double* eta, const Vec3& gravit
     for (int k = 0; step && k < n; ++k) B += A_[k] * H_[k];
     const Mat3 J = Y_.trace() * Mat3::Identity() - Y_;
     const Mat3 turned = B - B.trace() * Mat3::Identity();
-    by_twist_ = blocks(k2 * mass_ * Mat3::Identity(), skew(on_origin) - k2 * skew(s_now_), k2 * skew(s_now_), k2 * J + turned);
+    by_twist_ = blocks(k2 * mass_ * Mat3::Identity(), skew(on_origin) - k2 * skew(s_now_), k2 * skew(s_now_),
+                       k2 * J + turned);
     for (int k = 0; step && k < n; ++k)
         for (int i = 0; i < 3; ++i)
             for (int m = 0; m < 3; ++m) rows_[i * 3 * n + 3 * k + m] = A_[k](i, m);
     for (int p = 0; p < r_; ++p) {
-        Mat3 Q = outer(alpha, s_[p + 1]);  // int alpha Phi_p^T dm = alpha s_p^T + sum_k A_k G_kp; its diagonal is not needed
+        // Int alpha Phi_p^T dm = alpha s_p^T + sum_k A_k G_kp; its diagonal is not needed
+        Mat3 Q = outer(alpha, s_[p + 1]);
         for (int i = 0; step && i < 3; ++i)
             for (int j = 0; j < 3; ++j)
                 if (i != j) Q(i, j) += dot(&rows_[i * 3 * n], &stacked_[(3 * (p + 1) + j) * 3 * n], 3 * n);
@@ -185,7 +202,8 @@ FlexibleState FlexibleBody::state_of(const Pose& H, const double* eta, const Vec
     return state;
 }
 
-// --- derivatives of time steps ----------------------------------------------------------------------------------------------------
+// --- derivatives of time steps
+// ----------------------------------------------------------------------------------------------------
 
 // dc = R v, dZ_k = e_k R [w] + deta_k R, df = K deta
 void FlexibleBody::add_motion(const Mat3& R, const Vec6& twist, const double* eta, FlexibleState& tangent) const {
@@ -211,7 +229,8 @@ void FlexibleBody::pull_back(const Mat3& R, const FlexibleState& gradient, Vec6&
         for (int q = 0; q < r_; ++q) by_eta[p] += stiffness_[p * r_ + q] * gradient.force[q];
 }
 
-void FlexibleBody::forces_of(const Mat3& R, const Vec3& acceleration, const std::vector<Mat3>& second, Vec6& wrench, double* force) const {
+void FlexibleBody::forces_of(const Mat3& R, const Vec3& acceleration, const std::vector<Mat3>& second, Vec6& wrench,
+                             double* force) const {
     const Mat3 Rt = R.transpose();
     std::vector<Mat3> A(second);
     for (Mat3& each : A) each = Rt * each;
@@ -219,7 +238,8 @@ void FlexibleBody::forces_of(const Mat3& R, const Vec3& acceleration, const std:
 }
 
 // With R^T dx = v + w x y + Phi eta: int dx dm and int dx psi_k^T dm.
-void FlexibleBody::accelerations_by(const Mat3& R, const Vec6& twist, const double* eta, Vec3& by_c, std::vector<Mat3>& by_Z) const {
+void FlexibleBody::accelerations_by(const Mat3& R, const Vec6& twist, const double* eta, Vec3& by_c,
+                                    std::vector<Mat3>& by_Z) const {
     const int n = r_ + 1;
     const Vec3 v = twist.head<3>(), w = twist.tail<3>();
     Vec3 sum = mass_ * v + w.cross(s_now_);
@@ -235,9 +255,11 @@ void FlexibleBody::accelerations_by(const Mat3& R, const Vec6& twist, const doub
 }
 
 // Z_rate_k = R (e_k [w] + rate_k)
-// c' = R v and Z_k' = e_k R [w] + e_k' R, less what is not due to a motion of the body's points; that turns with the body.
-void FlexibleBody::add_start(const Mat3& R, const FlexibleState& state, const Vec3& w, const Vec6& twist, const Vec6& faster,
-                             const double* eta, const double* faster_eta, FlexibleState& tangent) const {
+// c' = R v and Z_k' = e_k R [w] + e_k' R, less what is not due to a motion of the body's points; that turns with the
+// body.
+void FlexibleBody::add_start(const Mat3& R, const FlexibleState& state, const Vec3& w, const Vec6& twist,
+                             const Vec6& faster, const double* eta, const double* faster_eta,
+                             FlexibleState& tangent) const {
     add_motion(R, twist, eta, tangent);
     const Vec3 turn = R * twist.tail<3>();
     const Mat3 turning = skew(turn), W = skew(w), spin = skew(faster.tail<3>());
@@ -248,8 +270,9 @@ void FlexibleBody::add_start(const Mat3& R, const FlexibleState& state, const Ve
     }
 }
 
-void FlexibleBody::pull_back_start(const Mat3& R, const FlexibleState& state, const Vec3& w, const FlexibleState& gradient, Vec6& by_twist,
-                                   Vec6& by_velocity, double* by_eta, double* by_rates) const {
+void FlexibleBody::pull_back_start(const Mat3& R, const FlexibleState& state, const Vec3& w,
+                                   const FlexibleState& gradient, Vec6& by_twist, Vec6& by_velocity, double* by_eta,
+                                   double* by_rates) const {
     pull_back(R, gradient, by_twist, by_eta);
     const Mat3 Rt = R.transpose(), W = skew(w);
     by_velocity.head<3>() += Rt * gradient.c_rate;
@@ -264,7 +287,8 @@ void FlexibleBody::pull_back_start(const Mat3& R, const FlexibleState& state, co
     }
 }
 
-// --- energies -------------------------------------------------------------------------------------------------------------------
+// --- energies
+// -------------------------------------------------------------------------------------------------------------------
 
 double FlexibleBody::strain_energy(const double* eta) const {
     std::vector<double> force(r_);
@@ -290,7 +314,7 @@ double FlexibleBody::kinetic_energy(const FlexibleState& state) const {
 Vec6 FlexibleBody::momentum(const FlexibleState& state) const {
     const int n = r_ + 1;
     Vec3 first = Vec3::Zero(), first_rate = Vec3::Zero();  // int (x - c) dm and its rate
-    Mat3 B = Mat3::Zero();                                 // int (x - c)' (x - c)^T dm
+    Mat3 B = Mat3::Zero();  // int (x - c)' (x - c)^T dm
     for (int k = 0; k < n; ++k) {
         first += state.Z[k] * s_[k];
         first_rate += state.Z_rate[k] * s_[k];

@@ -143,7 +143,8 @@ void Fronts::analyse(const std::vector<std::vector<int>>& nodes, const std::vect
         pivots_.resize(pivots_.size() + front.own);
         const long long x = front.total - paired;
         if (front.pair) operations_ += 36 * x + x * (72 + 12 * x);
-        for (long long i = front.pair ? paired : 0; i < front.own; ++i) operations_ += (front.total - i) * (front.total - i);
+        for (long long i = front.pair ? paired : 0; i < front.own; ++i)
+            operations_ += (front.total - i) * (front.total - i);
     }
     fronts_.assign(start, 0.0);
     local_.resize(multipliers_.size());
@@ -170,7 +171,8 @@ int Fronts::factorise(const double* diagonal) {
         for (const Scatter& s : front.children) {
             const Front& child = order_[s.source];
             const int m = static_cast<int>(s.position.size());
-            const double* rest = fronts_.data() + child.start + static_cast<std::size_t>(child.own) * (child.stride + 1);
+            const double* rest = fronts_.data() + child.start +
+                                 static_cast<std::size_t>(child.own) * (child.stride + 1);
             for (int j = 0; j < m; ++j) {
                 double* column = matrix + static_cast<std::size_t>(s.position[j]) * n;
                 const double* values = rest + static_cast<std::size_t>(j) * child.stride;
@@ -223,8 +225,7 @@ void Fronts::eliminate_pair(Front& front) {
         store(z + lanes, z1);
         for (int i = paired; i < n; i += lanes) {
             Four sum = four(column + i);
-            for (int j = 0; j < 6; ++j)
-                sum += t[j] * four(matrix + j * n + i) + z[j] * four(matrix + (6 + j) * n + i);
+            for (int j = 0; j < 6; ++j) sum += t[j] * four(matrix + j * n + i) + z[j] * four(matrix + (6 + j) * n + i);
             store(column + i, sum);
         }
         for (int i = 0; i < 6; ++i) {
@@ -247,8 +248,9 @@ int Fronts::eliminate(Front& front, int first) {
     for (int k = first; k < own; ++k) {
         double* pivot_column = matrix + static_cast<std::size_t>(k) * n;
         int best = k;
-        // The diagonal of a pair's coordinates is good enough unless it is much smaller than the rest. Amplitudes of a flexible body
-        // couple bending with stretching, which is 1e7 times as stiff; an exchange of rows would spoil the sign of a pivot.
+        // The diagonal of a pair's coordinates is good enough unless it is much smaller than the rest. Amplitudes of a
+        // flexible body couple bending with stretching, which is 1e7 times as stiff; an exchange of rows would spoil
+        // the sign of a pivot.
         const double keep = !front.pair ? 1 : own - first > 6 ? 1e6 : 100;
         for (int i = k + 1; i < own; ++i)
             if (std::abs(pivot_column[i]) > (best == k ? keep : 1) * std::abs(pivot_column[best])) best = i;

@@ -3,8 +3,8 @@
 //
 // Unknowns come in blocks (a body's twist, a joint's multipliers, ...) and blocks in nodes. The unknowns of one node
 // are eliminated together, with row pivoting inside the node. A joint's multipliers share the node of the body that
-// the joint holds: the pair [[H, A^T], [A, 0]] is regular for every H. The caller knows the inverse of A, so the pair is
-// eliminated at once, without pivoting.
+// the joint holds: the pair [[H, A^T], [A, 0]] is regular for every H. The caller knows the inverse of A, so the pair
+// is eliminated at once, without pivoting.
 #pragma once
 
 #include <vector>
@@ -36,7 +36,8 @@ class Fronts {
     int negative() const { return negative_; }
     // Whether the determinant of the pairs' own coordinates, after all other unknowns are eliminated, is negative: the
     // product of their pivots, times -1 for each exchange of rows. Its sign holds for unsymmetric matrices too.
-    // Whether the matrix has an unstable direction. Exchanges of rows spoil the signs of single pivots; then only that of the determinant tells.
+    // Whether the matrix has an unstable direction. Exchanges of rows spoil the signs of single pivots; then only that
+    // of the determinant tells.
     bool indefinite() const { return exchanges_ ? negative_determinant() : negative_ > 0; }
     bool negative_determinant() const { return (negative_ + exchanges_) % 2 != 0; }
 
@@ -64,12 +65,12 @@ class Fronts {
         std::vector<int> position;  // row in the front for each row of the source
     };
     struct Front {
-        int own = 0, total = 0;     // rows eliminated here, and rows in all
+        int own = 0, total = 0;  // rows eliminated here, and rows in all
         int node = 0;
         bool pair = false;
-        int stride = 0;             // between columns: total, rounded up to whole vectors
-        std::size_t start = 0;      // of its column-major matrix in fronts_
-        std::vector<int> rows;      // global unknowns; the first `own` are eliminated here
+        int stride = 0;  // between columns: total, rounded up to whole vectors
+        std::size_t start = 0;  // of its column-major matrix in fronts_
+        std::vector<int> rows;  // global unknowns; the first `own` are eliminated here
         std::vector<Scatter> elements, children;
     };
     void analyse(const std::vector<std::vector<int>>& nodes, const std::vector<std::vector<int>>& elements, int early,

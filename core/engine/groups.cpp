@@ -10,9 +10,9 @@ Mat3 of_unit_mass(const Vec3& d) { return d.squaredNorm() * Mat3::Identity() - d
 
 }  // namespace
 
-// A body is carried by the body that a fixed joint of the spanning tree connects it to, or by that one's carrier. The frames of
-// flexible bodies are in no group, because their inertia depends on amplitudes. Neither are bodies that together have no mass: their
-// common centre of mass is not defined, and jumps to the first mass that one of them gets.
+// A body is carried by the body that a fixed joint of the spanning tree connects it to, or by that one's carrier. The
+// frames of flexible bodies are in no group, because their inertia depends on amplitudes. Neither are bodies that
+// together have no mass: their common centre of mass is not defined, and jumps to the first mass that one of them gets.
 void Model::find_groups() {
     const int nb = bodies();
     std::vector<char> rigid(nb, 1);
@@ -63,18 +63,20 @@ void Model::combine_inertias() {
         if (alone[b]) continue;
         const int by = carrier[b];
         const Pose& in = in_carrier[b];
-        group_inertia[by] += in.R * inertia[b] * in.R.transpose() + mass[b] * of_unit_mass(in.act(centre[b]) - group_centre[by]);
+        group_inertia[by] += in.R * inertia[b] * in.R.transpose() +
+                             mass[b] * of_unit_mass(in.act(centre[b]) - group_centre[by]);
         if (is_carried(b)) group_centre[b] = in.inverse().act(group_centre[by]);
     }
 }
 
-// With the group's mass M, inertia I, angular velocity w, and the rates P', L' of its linear momentum and of its angular momentum about
-// the centre: the centre has the acceleration a = P' / M, and the angular acceleration alpha follows from I alpha = L' - w x I w. A body of mass
-// m and inertia J, whose centre is at d from that of the group, needs the force m (a + alpha x d + w x (w x d)) and the torque
-// J alpha + w x J w. These add up to P' and L'.
-void share_momentum_rates(const Model& model, const std::vector<Pose>& H, const std::vector<Vec6>& velocity, const std::vector<Vec6>& inertial,
-                          std::vector<Vec6>& wrenches) {
-    std::vector<Vec6> beyond(model.bodies(), Vec6::Zero());  // on the carried bodies beyond a joint: in the frame of the carrier
+// With the group's mass M, inertia I, angular velocity w, and the rates P', L' of its linear momentum and of its
+// angular momentum about the centre: the centre has the acceleration a = P' / M, and the angular acceleration alpha
+// follows from I alpha = L' - w x I w. A body of mass m and inertia J, whose centre is at d from that of the group,
+// needs the force m (a + alpha x d + w x (w x d)) and the torque J alpha + w x J w. These add up to P' and L'.
+void share_momentum_rates(const Model& model, const std::vector<Pose>& H, const std::vector<Vec6>& velocity,
+                          const std::vector<Vec6>& inertial, std::vector<Vec6>& wrenches) {
+    // On the carried bodies beyond a joint: in the frame of the carrier
+    std::vector<Vec6> beyond(model.bodies(), Vec6::Zero());
     for (int b = 0; b < model.bodies(); ++b) {
         const int by = model.carrier[b];
         if (by == b) continue;
@@ -82,7 +84,8 @@ void share_momentum_rates(const Model& model, const std::vector<Pose>& H, const 
         const Vec3 w = velocity[by].tail<3>(), acceleration = -(Rt * inertial[by].head<3>()) / model.group_mass[by];
         const double size = I.trace();  // a group on a line has no inertia about it, and neither has any of its bodies
         const Vec3 rate = -(Rt * inertial[by].tail<3>()) - w.cross(Vec3(I * w));
-        const Vec3 turning = size > 0 ? Vec3(Mat3(I + 1e-12 * size * Mat3::Identity()).inverse() * rate) : Vec3(Vec3::Zero());
+        const Vec3 turning = size > 0 ? Vec3(Mat3(I + 1e-12 * size * Mat3::Identity()).inverse() * rate)
+                                      : Vec3(Vec3::Zero());
         const Vec3 own_centre = model.in_carrier[b].act(model.centre[b]), d = own_centre - model.group_centre[by];
         const Mat3 J = model.in_carrier[b].R * model.inertia[b] * model.in_carrier[b].R.transpose();
         const Vec3 force = -model.mass[b] * (acceleration + turning.cross(d) + w.cross(Vec3(w.cross(d))));

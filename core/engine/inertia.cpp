@@ -8,10 +8,10 @@ Vec6 System::momentum_of(int b, const Pose& H, const Vec6& v) const {
     return stack(H.R * linear, H.R * (model_->group_inertia[b] * v.tail<3>()));
 }
 
-// Minus the rate of momentum, as a wrench at the body's origin. Differences of the centre of mass and of the momenta are taken in
-// world axes, so that a body without loads moves in a straight line and keeps its momentum exactly. The passes have the same
-// differences for eight bodies abreast (Articulated::Motion::set_rates). This plain form stays beside it: the sparse solver is what
-// tests compare the passes with.
+// Minus the rate of momentum, as a wrench at the body's origin. Differences of the centre of mass and of the momenta
+// are taken in world axes, so that a body without loads moves in a straight line and keeps its momentum exactly. The
+// passes have the same differences for eight bodies abreast (Articulated::Motion::set_rates). This plain form stays
+// beside it: the sparse solver is what tests compare the passes with.
 void System::apply_inertia(int b, const Step& step, const History& history, Mat6* derivative) {
     const Pose& H = state.H[b];
     const Mat3 Rt = H.R.transpose();
@@ -19,7 +19,9 @@ void System::apply_inertia(int b, const Step& step, const History& history, Mat6
     const Vec3& centre = model_->group_centre[b];
     const Mat3& inertia = model_->group_inertia[b];
     const double c = step.c0 / step.h;
-    const Vec3 centre_velocity = (step.c0 * H.act(centre) + step.c1 * history.centre[b] + step.c2 * history.centre_before[b]) / step.h;
+    const Vec3 centre_velocity = (step.c0 * H.act(centre) + step.c1 * history.centre[b] +
+                                  step.c2 * history.centre_before[b]) /
+                                 step.h;
     // spin = Jr(x) (c0 x - c2 x_0) / h with x = log(R_n^T R)
     const Vec3 x = so3_log(history.H[b].R.transpose() * H.R);
     const Vec3& before = history.turn[b];

@@ -53,7 +53,8 @@ void InverseDynamics::compute(const double* q, const double* rates, const double
         moving_[b].rate[l] = rates[column];
         moving_[b].acceleration[l] = accelerations[column];
     }
-    for (std::size_t i = 0; i < balls_.size(); ++i) balls_[i].set_joint_rotation(so3_exp(Vec3(q + rotations_[i].column)));
+    for (std::size_t i = 0; i < balls_.size(); ++i)
+        balls_[i].set_joint_rotation(so3_exp(Vec3(q + rotations_[i].column)));
     forward();
     origin_ = pose(std::min<int>(grounded_, nodes_.size() - 1)).p;
     // w = Jr(r) r', w' = Jr r'' + d(Jr r')/dr r' in the axes of the joint's child
@@ -71,7 +72,8 @@ void InverseDynamics::compute(const double* q, const double* rates, const double
         const int node = body_node_[load.body];
         const Pose H = body_pose(load.body);
         const Mat3 R = load.world ? Mat3::Identity() : H.R;
-        const Vec3 force = R * load.wrench.head<3>(), moment = R * load.wrench.tail<3>() + (H.act(load.point) - origin_).cross(force);
+        const Vec3 force = R * load.wrench.head<3>(),
+                   moment = R * load.wrench.tail<3>() + (H.act(load.point) - origin_).cross(force);
         for (int k = 0; k < 3; ++k) {
             moving_[node / width].wrench[k][node % width] -= force[k];
             moving_[node / width].wrench[3 + k][node % width] -= moment[k];
@@ -120,7 +122,8 @@ void InverseDynamics::outward(const Vec3& gravity) {
         const Six acceleration = from_rows(rows);
         // Newton's and Euler's equations about the centre of mass
         const Three &w = twist.angular, &turning = acceleration.angular, c = R * three(fixed.centre) + p;
-        const Three force = fixed.mass * (acceleration.linear + cross(turning, c) + cross(w, twist.linear + cross(w, c)));
+        const Three force = fixed.mass *
+                            (acceleration.linear + cross(turning, c) + cross(w, twist.linear + cross(w, c)));
         const Three spun = R * times_inertia(fixed.inertia, product_transposed(R, w));
         const Three torque = R * times_inertia(fixed.inertia, product_transposed(R, turning)) + cross(w, spun);
         split({force, cross(c, force) + torque}, moving.wrench);

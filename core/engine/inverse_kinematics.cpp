@@ -9,15 +9,15 @@ namespace supple {
 namespace {
 constexpr int iterations = 100;
 constexpr double longest_step = 0.4;  // rad or lengths
-constexpr double reached = 1e-9;      // largest remaining error of a solution
+constexpr double reached = 1e-9;  // largest remaining error of a solution
 constexpr double pull_of_start = 1e-5;
 
 double largest(const Eigen::VectorXd& v) { return v.size() ? v.cwiseAbs().maxCoeff() : 0.0; }
 
-// Least squares |A s - b|^2 within low <= 0 <= high, from `s` that has the least one without bounds. Method of active sets (Stark and
-// Parker, 1995): coordinates at bounds are released one by one where the gradient leads inwards.
-Eigen::VectorXd within_bounds(const Eigen::MatrixXd& A, const Eigen::VectorXd& b, const Eigen::VectorXd& low, const Eigen::VectorXd& high,
-                              Eigen::VectorXd s) {
+// Least squares |A s - b|^2 within low <= 0 <= high, from `s` that has the least one without bounds. Method of active
+// sets (Stark and Parker, 1995): coordinates at bounds are released one by one where the gradient leads inwards.
+Eigen::VectorXd within_bounds(const Eigen::MatrixXd& A, const Eigen::VectorXd& b, const Eigen::VectorXd& low,
+                              const Eigen::VectorXd& high, Eigen::VectorXd s) {
     const int n = static_cast<int>(s.size());
     std::vector<char> held(n, 0);
     for (int i = 0; i < n; ++i) {
@@ -90,10 +90,8 @@ void InverseKinematics::evaluate(const Vector& x) {
         const int size = target.turns ? 6 : 3;
         state_.jacobian(target.body, target.frame, twists.data(), n);
         rows_.block(at, 0, size, m.dof) = twists.block(0, 0, size, m.dof);
-        if (target.turns)
-            errors_.segment<6>(at) = -log(target.pose.seen_from(here));
-        else
-            errors_.segment<3>(at) = here.R.transpose() * Vec3(here.p - target.pose.p);
+        if (target.turns) errors_.segment<6>(at) = -log(target.pose.seen_from(here));
+        else errors_.segment<3>(at) = here.R.transpose() * Vec3(here.p - target.pose.p);
         errors_.segment<3>(at) /= length_;
         rows_.middleRows(at, 3) /= length_;
         at += size;
@@ -139,13 +137,16 @@ std::pair<InverseKinematics::Vector, int> InverseKinematics::solve(Vector x) {
     for (int k = 0; k < iterations; ++k) {
         const Vector s = step(x, pull_of_start, 1e-9);
         const double moved = largest(s);
-        if (before.size() && scale == 1) {  // Barzilai and Borwein (1988): the step's change over the last motion is the curvature
+        // Barzilai and Borwein (1988): the step's change over the last motion is the curvature
+        if (before.size() && scale == 1) {
             const Vector went = x - before;
             const double change = went.dot(step_before - s);
             if (change > 0) scale = std::clamp(went.squaredNorm() / change, 0.1, 10.0);
         }
         if (moved < 1e-9 || scale < 1e-3) break;
-        Vector trial = (x + s * std::min(scale, longest_step / moved)).cwiseMax(lower.cwiseMin(x)).cwiseMin(upper.cwiseMax(x));
+        Vector trial = (x + s * std::min(scale, longest_step / moved))
+                           .cwiseMax(lower.cwiseMin(x))
+                           .cwiseMin(upper.cwiseMax(x));
         used += 1 + reduce_errors(trial, 10);
         const double shorter = motion(trial);
         if (largest_error(trial) > reached || shorter >= length) {

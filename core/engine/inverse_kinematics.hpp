@@ -1,5 +1,6 @@
-// Coordinates x at which frames have given poses, by the least motion from a start, within bounds (supple.inverse_kinematics).
-// Errors e(x): of loops and couplings, of the frames' poses (lengths over the mechanism's), and of tendons beyond their limits.
+// Coordinates x at which frames have given poses, by the least motion from a start, within bounds
+// (supple.inverse_kinematics). Errors e(x): of loops and couplings, of the frames' poses (lengths over the
+// mechanism's), and of tendons beyond their limits.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,7 @@ class InverseKinematics {
    public:
     struct Target {
         int body = 0;
-        Pose frame, pose;   // frame: on the body; pose: where it should be
+        Pose frame, pose;  // frame: on the body; pose: where it should be
         bool turns = true;  // false: the rotation does not count
     };
     struct Tendon {  // limits of a sum of coefficient_i x_i
@@ -27,15 +28,17 @@ class InverseKinematics {
 
     std::vector<Target> targets;
     std::vector<Tendon> tendons;
-    std::vector<char> moving;    // per coordinate: it may move
+    std::vector<char> moving;  // per coordinate: it may move
     Vector start, lower, upper;  // where the motion counts from, bounds
 
-    InverseKinematics(std::shared_ptr<const KinematicModel> model, double length) : state_(std::move(model)), length_(length) {}
+    InverseKinematics(std::shared_ptr<const KinematicModel> model, double length)
+        : state_(std::move(model)), length_(length) {}
 
     // A configuration with the poses, then that of the least motion from the start, from x on; number of iterations.
     std::pair<Vector, int> solve(Vector x);
     void evaluate(const Vector& x);  // the two below
-    std::pair<double, double> farthest(const Vector& x);  // largest distance, m, and angle, rad, of a frame from its target
+    // Largest distance, m, and angle, rad, of a frame from its target
+    std::pair<double, double> farthest(const Vector& x);
     const Vector& errors() const { return errors_; }
     const Rows& jacobian() const { return rows_; }
 

@@ -1,5 +1,5 @@
-// A joint as a sequence of nodes of a tree, passed from its inner to its outer body. A node turns and slides about the z axis of its
-// frame, or is a ball joint.
+// A joint as a sequence of nodes of a tree, passed from its inner to its outer body. A node turns and slides about the
+// z axis of its frame, or is a ball joint.
 #pragma once
 
 #include <algorithm>
@@ -12,17 +12,19 @@ namespace supple {
 
 struct JointNode {
     int axis = -1, size = 0;  // first coordinate in the Model; coordinates: 0 (rigid), 1 or 3 (ball)
-    double sign = 1;          // of a ball, -1: the joint is passed from its child to its parent
+    double sign = 1;  // of a ball, -1: the joint is passed from its child to its parent
     double turns = 0, slides = 0;  // motion along z per unit of the coordinate: rad or 0, m
-    Pose frame;               // in the node before, at coordinate zero; of the first node: in the inner body
+    Pose frame;  // in the node before, at coordinate zero; of the first node: in the inner body
 };
 
 struct JointNodes {
-    std::vector<JointNode> nodes;  // at least one: a joint without coordinates, or with those of a flexible body, is a rigid node
-    Pose end, outer_body;          // the joint's frame on the outer body, and that body, in the last node
+    // At least one: a joint without coordinates, or with those of a flexible body, is a rigid node
+    std::vector<JointNode> nodes;
+    Pose end, outer_body;  // the joint's frame on the outer body, and that body, in the last node
 };
 
-// `along`: from the parent to the child. A ball joint has exp(sum a_i q_i) = A exp(q) A^T with the axes a_i as columns of A.
+// `along`: from the parent to the child. A ball joint has exp(sum a_i q_i) = A exp(q) A^T with the axes a_i as columns
+// of A.
 inline JointNodes joint_nodes(const Model& model, const Joint& joint, bool along) {
     std::vector<JointNode> nodes;
     int axis = joint.first;

@@ -56,7 +56,8 @@ void System::axis_torque(int first, int size, const Step* step, const History* h
     for (std::size_t i = 0; i < model_->actuators.size(); ++i) {
         if (model_->actuators[i].axis != first) continue;
         double by_length;
-        torque[0] -= excess(static_cast<int>(i), state.q[first], step ? rate[first] : 0.0, step ? step->c0 / step->h : 0.0, by_length);
+        torque[0] -= excess(static_cast<int>(i), state.q[first], step ? rate[first] : 0.0,
+                            step ? step->c0 / step->h : 0.0, by_length);
         slope(0, 0) -= by_length;
     }
 }
@@ -84,8 +85,7 @@ void System::fill_joint(int j, const Step* step, const History* history, bool ta
     slope.setZero();
     int at = 0;
     for (int size : joint.blocks) {
-        axis_torque(joint.first + at, size, step, history, torque.segment(at, size),
-                    slope.block(at, at, size, size));
+        axis_torque(joint.first + at, size, step, history, torque.segment(at, size), slope.block(at, at, size, size));
         at += size;
     }
     const bool loop = joint.outer < 0;

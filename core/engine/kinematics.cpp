@@ -7,20 +7,28 @@
 namespace supple {
 
 KinematicState::KinematicState(std::shared_ptr<const KinematicModel> model)
-    : model_(std::move(model)), x_(model_->size(), 0.0), poses_(model_->bodies()), columns_(model_->size()),
-      frames_(model_->tree_joints()), interfaces_(model_->interfaces), composites_(model_->bodies()), screws_(model_->dof) {}
+    : model_(std::move(model)),
+      x_(model_->size(), 0.0),
+      poses_(model_->bodies()),
+      columns_(model_->size()),
+      frames_(model_->tree_joints()),
+      interfaces_(model_->interfaces),
+      composites_(model_->bodies()),
+      screws_(model_->dof) {}
 
 Pose KinematicState::displacement(const KinematicModel::Joint& joint, Vec6* columns) {
     const int end = joint.first + joint.count;
     if (joint.interface >= 0) {
         InterfaceFrame& frame = interfaces_[joint.interface];
         frame.evaluate(&x_[joint.first]);
-        for (int i = 0; columns && i < joint.count; ++i) columns[joint.first + i] = stack(frame.linear(i), frame.angular(i));
+        for (int i = 0; columns && i < joint.count; ++i)
+            columns[joint.first + i] = stack(frame.linear(i), frame.angular(i));
         return frame.pose();
     }
     const KinematicModel& m = *model_;
     const Pose X = product_of_exponentials(
-        joint.first, end, x_.data(), [&](int i) { return m.block[i]; }, [&](int i) -> const Vec6& { return m.twists[i]; }, columns);
+        joint.first, end, x_.data(), [&](int i) { return m.block[i]; },
+        [&](int i) -> const Vec6& { return m.twists[i]; }, columns);
     for (int i = joint.first; columns && i < end; i += m.block[i]) {
         if (m.block[i] == 1) continue;
         // exp(r + dr) = exp(r) exp(Jr(r) dr)
@@ -51,15 +59,14 @@ void KinematicState::make_columns() {
     for (const KinematicModel::Branch& branch : model_->branches) {
         const KinematicModel::Joint& joint = model_->joints[branch.joint];
         if (!joint.count) continue;
-        if (joint.count == 1 && joint.interface < 0)
-            columns_[joint.first] = model_->twists[joint.first];
-        else
-            displacement(joint, columns_.data());
+        if (joint.count == 1 && joint.interface < 0) columns_[joint.first] = model_->twists[joint.first];
+        else displacement(joint, columns_.data());
         frames_[branch.joint] = pose(joint.child) * joint.on_child;
     }
 }
 
-void KinematicState::add_columns(int body, int relative_to, const Pose& at, double factor, double* rows, int stride) const {
+void KinematicState::add_columns(int body, int relative_to, const Pose& at, double factor, double* rows,
+                                 int stride) const {
     while (body != relative_to) {
         const KinematicModel::Branch& branch = model_->branches[model_->branch_of[body]];
         const KinematicModel::Joint& joint = model_->joints[branch.joint];
@@ -99,8 +106,9 @@ void KinematicState::screws(double* rows) {
     }
 }
 
-// M_ij = s_i^T I_c s_j, where s_i is the screw of coordinate i and I_c the composite inertia of the bodies that the outer of both
-// coordinates moves; all about the mean of the bodies' origins, so that a mechanism far from the world's origin loses no digits.
+// M_ij = s_i^T I_c s_j, where s_i is the screw of coordinate i and I_c the composite inertia of the bodies that the
+// outer of both coordinates moves; all about the mean of the bodies' origins, so that a mechanism far from the world's
+// origin loses no digits.
 void KinematicState::mass_matrix(double* rows) {
     make_columns();
     const KinematicModel& m = *model_;
@@ -140,7 +148,8 @@ void KinematicState::mass_matrix(double* rows) {
         const Composite& moved = composites_[branch.body];
         for (int j = joint.first; j < joint.first + joint.count; ++j) {
             const Vec3 v = screws_[j].head<3>(), w = screws_[j].tail<3>();
-            const Vec6 momentum = stack(moved.mass * v + w.cross(moved.moment), moved.moment.cross(v) + moved.inertia * w);
+            const Vec6 momentum = stack(moved.mass * v + w.cross(moved.moment),
+                                        moved.moment.cross(v) + moved.inertia * w);
             for (int i = joint.first; i <= j; ++i) rows[i * n + j] = rows[j * n + i] = screws_[i].dot(momentum);
             for (int body = branch.inner; body >= 0;) {
                 const KinematicModel::Branch& carrying = m.branches[m.branch_of[body]];
@@ -150,7 +159,8 @@ void KinematicState::mass_matrix(double* rows) {
                 body = carrying.inner;
             }
         }
-        for (int j = joint.first; j < joint.first + joint.count; j += m.block[j]) {  // armature acts on the rates of increments
+        // Armature acts on the rates of increments
+        for (int j = joint.first; j < joint.first + joint.count; j += m.block[j]) {
             if (m.block[j] == 1) {
                 rows[j * n + j] += m.armature[j];
                 continue;

@@ -1,4 +1,5 @@
-// Kinematics of a mechanism as it is described: poses, Jacobians, mass matrix and constraints as functions of the coordinates
+// Kinematics of a mechanism as it is described: poses, Jacobians, mass matrix and constraints as functions of the
+// coordinates
 //     x = (q, loop coordinates),   q (dof,) of the spanning tree.
 // The model does not change once it is made; what was computed at some coordinates is in a `KinematicState`.
 #pragma once
@@ -15,13 +16,13 @@ struct KinematicModel {
     struct Joint {  // H_child = H_parent on_parent X(q) on_child^-1
         int parent = -1, child = -1;  // bodies, -1 for the world
         Pose on_parent, on_child;
-        int first = 0, count = 0;     // its coordinates in x
-        int interface = -1;           // if not -1: X(q) is the frame of this interface of a flexible body
+        int first = 0, count = 0;  // its coordinates in x
+        int interface = -1;  // if not -1: X(q) is the frame of this interface of a flexible body
     };
     struct Branch {  // of the spanning tree
-        int body = 0, inner = -1;     // inner: the next body towards the world, -1 for the world
+        int body = 0, inner = -1;  // inner: the next body towards the world, -1 for the world
         int joint = 0;
-        bool reversed = false;        // the body is the joint's parent
+        bool reversed = false;  // the body is the joint's parent
     };
     struct Row {  // a rigid coupling: sum of coefficient_i x_i = rest
         std::vector<int> places;
@@ -29,13 +30,13 @@ struct KinematicModel {
         double rest = 0;
     };
 
-    std::vector<Joint> joints;        // of the tree, then those that close loops
-    std::vector<Branch> branches;     // each after that of its inner body
+    std::vector<Joint> joints;  // of the tree, then those that close loops
+    std::vector<Branch> branches;  // each after that of its inner body
     std::vector<Row> couplings;
     std::vector<InterfaceFrame> interfaces;
     // per coordinate in x
     std::vector<Vec6> twists;
-    std::vector<int> block;           // 3 if it belongs to a rotation vector, otherwise 1
+    std::vector<int> block;  // 3 if it belongs to a rotation vector, otherwise 1
     std::vector<double> armature;
     // per body
     std::vector<double> mass;
@@ -47,7 +48,9 @@ struct KinematicModel {
     int size() const { return static_cast<int>(twists.size()); }
     int bodies() const { return static_cast<int>(mass.size()); }
     int tree_joints() const { return static_cast<int>(branches.size()); }
-    int constraints() const { return 6 * (static_cast<int>(joints.size()) - tree_joints()) + static_cast<int>(couplings.size()); }
+    int constraints() const {
+        return 6 * (static_cast<int>(joints.size()) - tree_joints()) + static_cast<int>(couplings.size());
+    }
 };
 
 class KinematicState {
@@ -69,14 +72,16 @@ class KinematicState {
     void screws(double* rows);
     // (dof, dof): composite-rigid-body algorithm, with armature; without flexible bodies.
     void mass_matrix(double* rows);
-    // Gaps of loops and couplings (m,) at loop coordinates (n - dof,), those of loops in units of `length`, and their Jacobian (m, n),
-    // exact where loops are closed.
+    // Gaps of loops and couplings (m,) at loop coordinates (n - dof,), those of loops in units of `length`, and their
+    // Jacobian (m, n), exact where loops are closed.
     void constraints(const double* loop_coordinates, double length, double* gaps, double* rows);
 
    private:
-    Pose displacement(const KinematicModel::Joint& joint, Vec6* columns);  // X(q); columns: its twist per unit rate of q
+    // X(q); columns: its twist per unit rate of q
+    Pose displacement(const KinematicModel::Joint& joint, Vec6* columns);
     void make_columns();
-    // Adds the twists of a frame at `at` on a body relative to a body towards the world, in the frame's axes, times `factor`.
+    // Adds the twists of a frame at `at` on a body relative to a body towards the world, in the frame's axes, times
+    // `factor`.
     void add_columns(int body, int relative_to, const Pose& at, double factor, double* rows, int stride) const;
     int common(int first, int second) const;  // body from which the paths to both bodies part
 
@@ -84,12 +89,12 @@ class KinematicState {
     Pose world_;
     std::vector<double> x_;
     std::vector<Pose> poses_;
-    std::vector<Vec6> columns_;               // of x, in the joints' frames on their children
-    std::vector<Pose> frames_;                // of the tree's joints on their children, in the world
+    std::vector<Vec6> columns_;  // of x, in the joints' frames on their children
+    std::vector<Pose> frames_;  // of the tree's joints on their children, in the world
     std::vector<InterfaceFrame> interfaces_;  // they keep what they computed last
     struct Composite {
         double mass;
-        Vec3 moment;   // mass times centre
+        Vec3 moment;  // mass times centre
         Mat3 inertia;  // about the same point
     };
     std::vector<Composite> composites_;

@@ -63,7 +63,8 @@ void System::apply_flexible(const Step* step, const History* history, bool tange
         for (int p = 0; p < r; ++p) residual_[axis_row_[each.axis + p]] -= each.forces()[p];
         if (!tangent) continue;
         wrench_derivative_[each.body] -= each.by_twist();
-        const int e = bodies() + static_cast<int>(model_->joints.size() + model_->springs.size() + model_->rows.size() + f);
+        const int e = bodies() +
+                      static_cast<int>(model_->joints.size() + model_->springs.size() + model_->rows.size() + f);
         Eigen::Map<Eigen::MatrixXd> element(fronts_->element(e), 6 + r, 6 + r);
         element.topLeftCorner<6, 6>().setZero();
         for (int p = 0; p < r; ++p) {

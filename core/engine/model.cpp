@@ -6,7 +6,7 @@ namespace supple {
 
 namespace {
 constexpr double stop_stiffness = 1e3;  // of limits that are springs, over the stiffest spring
-constexpr double stop_onset = 1e-3;     // rad, or over the radius
+constexpr double stop_onset = 1e-3;  // rad, or over the radius
 }  // namespace
 
 void Model::prepare() {
@@ -24,7 +24,8 @@ void Model::prepare() {
     for (int b = 0; b < nb; ++b) spatial_inertia.push_back(supple::spatial_inertia(mass[b], centre[b], inertia[b]));
     for (Row& row : rows) {
         if (row.equality) continue;
-        const bool slides = std::all_of(row.of.axes.begin(), row.of.axes.end(), [&](int axis) { return twists[axis].tail<3>().isZero(0); });
+        const bool slides = std::all_of(row.of.axes.begin(), row.of.axes.end(),
+                                        [&](int axis) { return twists[axis].tail<3>().isZero(0); });
         const double unit = slides ? length_scale : 1.0;
         row.stop = stop_stiffness * stiffness_scale / (unit * unit);
         row.onset = stop_onset * unit;

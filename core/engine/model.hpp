@@ -1,5 +1,5 @@
-// A mechanism as numbers: bodies, joints, springs, actuators and rows. It does not change once it is prepared; everything that changes,
-// states and inputs, is in a System.
+// A mechanism as numbers: bodies, joints, springs, actuators and rows. It does not change once it is prepared;
+// everything that changes, states and inputs, is in a System.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@
 
 namespace supple {
 
-struct Curve {  // piecewise cubic: on piece i, sum_k c[i][k] (x - start[i])^k; piece 0 also covers everything to its left
+// Piecewise cubic: on piece i, sum_k c[i][k] (x - start[i])^k; piece 0 also covers everything to its left
+struct Curve {
     std::vector<double> start;
     std::vector<std::array<double, 4>> coefficients;
     void evaluate(double x, double& torque, double& slope, double& energy) const;
@@ -20,11 +21,11 @@ struct Curve {  // piecewise cubic: on piece i, sum_k c[i][k] (x - start[i])^k; 
 struct Joint {
     int parent = -1, child = -1;  // bodies, -1 for the world
     Pose pose_parent, pose_child;
-    int first = 0, count = 0;     // its axes
-    std::vector<int> blocks;      // axes in each exponential: 1 or 3
-    int outer = -1;               // the body it holds in the spanning tree, -1 if it closes a loop
-    int interface = -1;           // if not -1: X(q) is the frame of this interface of a flexible body, q the amplitudes
-    Mat6 A_child = Mat6::Zero();    // Ad(pose_child^-1)
+    int first = 0, count = 0;  // its axes
+    std::vector<int> blocks;  // axes in each exponential: 1 or 3
+    int outer = -1;  // the body it holds in the spanning tree, -1 if it closes a loop
+    int interface = -1;  // if not -1: X(q) is the frame of this interface of a flexible body, q the amplitudes
+    Mat6 A_child = Mat6::Zero();  // Ad(pose_child^-1)
     Mat6 Ad_parent = Mat6::Zero();  // Ad(pose_parent^-1)
 };
 
@@ -42,31 +43,35 @@ struct Spring {  // on a combination; the joints' own springs are stored per axi
 
 // What an actuator gets from outside; it may change between time steps.
 struct Actuation {
-    bool on = true;                           // false: the force is zero
+    bool on = true;  // false: the force is zero
     double control = 0, activation = 0;
-    double contained = 0;                     // constant part of the force that the springs contain
-    double lower = 0, upper = 0;              // range of the force
+    double contained = 0;  // constant part of the force that the springs contain
+    double lower = 0, upper = 0;  // range of the force
 };
 
-// An actuator of a file: force = gain(l, l') activation + bias(l, l') on the length l = gear x, within a range; x is a coordinate or the
-// length of a coupling. The springs of the coordinate or coupling already contain a part of it; the actuator adds the rest.
+// An actuator of a file: force = gain(l, l') activation + bias(l, l') on the length l = gear x, within a range; x is a
+// coordinate or the length of a coupling. The springs of the coordinate or coupling already contain a part of it; the
+// actuator adds the rest.
 struct Actuator {
     enum Dynamics { none, integrator, filter };
-    int axis = -1, spring = -1;               // one of them is -1
+    int axis = -1, spring = -1;  // one of them is -1
     double gear = 1;
-    double gain[3], bias[3];                  // of 1, l and l'
-    double share[2];                          // of l and l': the part that the springs contain
+    double gain[3], bias[3];  // of 1, l and l'
+    double share[2];  // of l and l': the part that the springs contain
     Dynamics dynamics = none;
-    double lag = 0;                           // time constant of a filter, s
-    double least = 0, most = 0;               // of the activation
+    double lag = 0;  // time constant of a filter, s
+    double least = 0, most = 0;  // of the activation
     Actuation start;
 
     double unlimited(const Actuation& by, double x, double speed) const;  // force without its range
-    double force(const Actuation& by, double x, double speed, double c, double& slope) const;  // slope: of l, with l' = c l + ...
+    // slope: of l, with l' = c l + ...
+    double force(const Actuation& by, double x, double speed, double c, double& slope) const;
     // Force on x beyond that of the springs, and its slope.
     double excess(const Actuation& by, double x, double speed, double c, double& slope) const;
     double next_activation(const Actuation& by, double h) const;  // after h at a constant control
-    bool depends_on_length() const { return gain[1] != 0 || gain[2] != 0 || bias[1] != 0 || bias[2] != 0 || share[0] != 0 || share[1] != 0; }
+    bool depends_on_length() const {
+        return gain[1] != 0 || gain[2] != 0 || bias[1] != 0 || bias[2] != 0 || share[0] != 0 || share[1] != 0;
+    }
 };
 
 inline double Actuator::unlimited(const Actuation& by, double x, double speed) const {
@@ -97,8 +102,8 @@ struct Row {  // equality: of = its target (lower, at first); otherwise lower <=
     Combination of;
     double lower = 0, upper = 0;
     bool equality = true;
-    double stop = 0;       // limits can also be stops without multipliers: springs of this stiffness,
-    double onset = 1e-3;   // which rises from zero over a penetration of `onset`
+    double stop = 0;  // limits can also be stops without multipliers: springs of this stiffness,
+    double onset = 1e-3;  // which rises from zero over a penetration of `onset`
     void stop_torque(double value, double& torque, double& slope, double& energy) const;  // of a stop
     // Value at which a Newton step ends if the torque of the stop, not its coordinate, is the unknown.
     double pushed_to(double from, double to) const;
@@ -116,7 +121,7 @@ struct Model {
     std::vector<Vec6> twists;
     std::vector<double> stiffness, damping, armature;
     std::vector<double> rest;  // of the joints' springs, at first
-    std::vector<int> curve;    // per axis, -1 for none
+    std::vector<int> curve;  // per axis, -1 for none
     std::vector<Curve> curves;
     std::vector<Spring> springs;
     std::vector<Actuator> actuators;
@@ -126,15 +131,15 @@ struct Model {
     // Everything below follows from the numbers above.
     void prepare();
 
-    std::vector<int> holder;    // per body: the joint that holds it in the spanning tree
-    std::vector<char> single;   // per axis: not a component of a rotation vector
+    std::vector<int> holder;  // per body: the joint that holds it in the spanning tree
+    std::vector<char> single;  // per axis: not a component of a rotation vector
     std::vector<Mat6> spatial_inertia;
-    // Bodies that fixed joints connect are a group: they move as one and have one momentum. One of them, the carrier, has the mass
-    // and inertia of the group, about its common centre of mass; for the others both are zero.
-    std::vector<int> carrier;         // per body; itself if it is not in a group
-    std::vector<Pose> in_carrier;     // pose of each body in the frame of its carrier
+    // Bodies that fixed joints connect are a group: they move as one and have one momentum. One of them, the carrier,
+    // has the mass and inertia of the group, about its common centre of mass; for the others both are zero.
+    std::vector<int> carrier;  // per body; itself if it is not in a group
+    std::vector<Pose> in_carrier;  // pose of each body in the frame of its carrier
     std::vector<double> group_mass;
-    std::vector<Vec3> group_centre;   // of each body's group, in the frame of the body
+    std::vector<Vec3> group_centre;  // of each body's group, in the frame of the body
     std::vector<Mat3> group_inertia;  // about that centre
 
     int bodies() const { return static_cast<int>(mass.size()); }

@@ -17,10 +17,11 @@ void Row::stop_torque(double value, double& torque, double& slope, double& energ
     energy = stop * (within * within * within / (6 * onset) + over * (onset + over) / 2);
 }
 
-// The torque of a stop grows quadratically, so Newton's method in the coordinate converges only linearly to a light touch. The
-// unknown of the step is therefore the torque: the coordinate moves to the value at which the stop has the linearly predicted torque. A
-// negative prediction means that the stop is left. It is trusted only within the onset; at a deeper penetration the tangent
-// is not accurate enough for such a small torque, and the Newton step in the coordinate is used.
+// The torque of a stop grows quadratically, so Newton's method in the coordinate converges only linearly to a light
+// touch. The unknown of the step is therefore the torque: the coordinate moves to the value at which the stop has the
+// linearly predicted torque. A negative prediction means that the stop is left. It is trusted only within the onset; at
+// a deeper penetration the tangent is not accurate enough for such a small torque, and the Newton step in the
+// coordinate is used.
 double Row::pushed_to(double from, double to) const {
     double torque, slope, energy;
     stop_torque(from, torque, slope, energy);
@@ -32,7 +33,8 @@ double Row::pushed_to(double from, double to) const {
 }
 
 double Row::penetration(double torque_over_stiffness) const {
-    return torque_over_stiffness < onset / 2 ? std::sqrt(2 * onset * torque_over_stiffness) : torque_over_stiffness + onset / 2;
+    return torque_over_stiffness < onset / 2 ? std::sqrt(2 * onset * torque_over_stiffness)
+                                             : torque_over_stiffness + onset / 2;
 }
 
 void System::set_stops(bool on) {
@@ -47,8 +49,9 @@ void System::set_stops(bool on) {
     stops = on;
 }
 
-// A row is active if its multiplier, corrected by the regularised error, pushes (augmented Lagrangian). A row without force becomes active
-// only beyond the rounding of its coordinates: at rest on a limit it would otherwise be met and left in turn.
+// A row is active if its multiplier, corrected by the regularised error, pushes (augmented Lagrangian). A row without
+// force becomes active only beyond the rounding of its coordinates: at rest on a limit it would otherwise be met and
+// left in turn.
 void System::fill_row(int r, bool tangent) {
     const Row& row = model_->rows[r];
     const double value = row.of.value(state.q);
@@ -60,7 +63,10 @@ void System::fill_row(int r, bool tangent) {
         active_[r] = 0;
         row_error_[r] = 0;
     } else if (active_fixed) {
-        row_error_[r] = active_[r] == 0 ? 0 : value - (row.equality ? targets[r] : active_[r] > 0 ? row.upper : row.lower);
+        row_error_[r] = active_[r] == 0 ? 0
+                                        : value - (row.equality     ? targets[r]
+                                                   : active_[r] > 0 ? row.upper
+                                                                    : row.lower);
     } else if (row.equality) {
         active_[r] = 1;
         row_error_[r] = value - targets[r];

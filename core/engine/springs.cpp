@@ -29,7 +29,8 @@ double Combination::value(const std::vector<double>& q) const {
 
 double Actuator::next_activation(const Actuation& by, double h) const {
     if (dynamics == none) return by.control;
-    const double next = dynamics == integrator ? by.activation + h * by.control : by.control + (by.activation - by.control) * std::exp(-h / lag);
+    const double next = dynamics == integrator ? by.activation + h * by.control
+                                               : by.control + (by.activation - by.control) * std::exp(-h / lag);
     return std::min(std::max(next, least), most);
 }
 
@@ -38,8 +39,10 @@ bool System::is_driven() const {
         const Actuator& each = model_->actuators[i];
         const double x = each.axis >= 0 ? state.q[each.axis] : model_->springs[each.spring].of.value(state.q);
         double speed = each.axis >= 0 ? rate[each.axis] : model_->springs[each.spring].of.value(rate), slope;
-        if (std::abs(excess(static_cast<int>(i), x, speed, 1.0, slope)) > 1e-9 * std::abs(actuation[i].contained) + 1e-12 ||
-            std::abs(slope) > 1e-9 * std::abs(each.share[0])) return true;
+        if (std::abs(excess(static_cast<int>(i), x, speed, 1.0, slope)) >
+                1e-9 * std::abs(actuation[i].contained) + 1e-12 ||
+            std::abs(slope) > 1e-9 * std::abs(each.share[0]))
+            return true;
     }
     return false;
 }
@@ -54,7 +57,8 @@ void System::fill_spring(int s, const Step* step, const History* history, bool t
         force += t;
         slope += d;
     }
-    const double speed = step ? step->rate(length, history->length[s], history->length_before[s]) : 0.0, c = step ? step->c0 / step->h : 0.0;
+    const double speed = step ? step->rate(length, history->length[s], history->length_before[s]) : 0.0,
+                 c = step ? step->c0 / step->h : 0.0;
     force += spring.damping * speed;
     slope += spring.damping * c;
     for (std::size_t i = 0; i < model_->actuators.size(); ++i) {

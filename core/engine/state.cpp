@@ -30,8 +30,9 @@ void visit_state(Self& s, Visit visit) {
     for (auto& slots : s.slots) visit(reinterpret_cast<Numbers>(&slots), sizeof(State::Slots) / sizeof(double));
     for (auto& ball : s.balls) {
         for (auto* R : {&ball.rotation, &ball.rotation_before}) visit(R->data(), 9);
-        for (auto* v : {&ball.rate, &ball.rate_before, &ball.p, &ball.p_before, &ball.shift, &ball.shift_before, &ball.shift_rate,
-                        &ball.shift_rate_before, &ball.missed, &ball.expected, &ball.shift_missed, &ball.shift_expected})
+        for (auto* v :
+             {&ball.rate, &ball.rate_before, &ball.p, &ball.p_before, &ball.shift, &ball.shift_before, &ball.shift_rate,
+              &ball.shift_rate_before, &ball.missed, &ball.expected, &ball.shift_missed, &ball.shift_expected})
             visit(v->data(), 3);
     }
     for (auto& each : s.flexible) {
@@ -44,7 +45,8 @@ void visit_state(Self& s, Visit visit) {
         for (auto* v : {&loop.angle, &loop.angle_before, &loop.rate, &loop.rate_before, &loop.applied}) visit(v, 1);
     }
     for (auto& bushing : s.bushings)
-        for (auto* v : {&bushing.q, &bushing.q_before, &bushing.rate, &bushing.rate_before, &bushing.wrench}) visit(v->data(), 6);
+        for (auto* v : {&bushing.q, &bushing.q_before, &bushing.rate, &bushing.rate_before, &bushing.wrench})
+            visit(v->data(), 6);
     for (auto* v : {&s.loop_multipliers, &s.mu, &s.activation}) visit(v->data(), v->size());
 }
 
@@ -94,7 +96,8 @@ bool State::fits(const double* from, std::size_t size) const {
     const double counts[] = {from[own - 2], from[own - 1]};  // of loads and handles
     for (double count : counts)
         if (!(count >= 0 && count <= static_cast<double>(size))) return false;
-    return size - own == load_size * static_cast<std::size_t>(counts[0]) + handle_size * static_cast<std::size_t>(counts[1]);
+    return size - own ==
+           load_size * static_cast<std::size_t>(counts[0]) + handle_size * static_cast<std::size_t>(counts[1]);
 }
 
 bool State::assign(const double* from, std::size_t size) {
@@ -117,13 +120,16 @@ bool State::assign(const double* from, std::size_t size) {
     return true;
 }
 
-StateLayout::StateLayout(const Model& model) : in_slot(model.in_carrier), flexible(model.flexible.size()), inner(model.bodies()), held_by(model.holder) {
+StateLayout::StateLayout(const Model& model)
+    : in_slot(model.in_carrier), flexible(model.flexible.size()), inner(model.bodies()), held_by(model.holder) {
     const int nb = model.bodies(), nj = static_cast<int>(model.joints.size());
     for (int b = 0; b < nb; ++b) body.push_back(model.carrier[b]);
     for (int a = 0; a < model.axes(); ++a) axis.push_back(nb + a);
     size = nb + model.axes();
     outward = model.order;
-    for (int b : model.order) inner[b] = model.joints[model.holder[b]].child == b ? model.joints[model.holder[b]].parent : model.joints[model.holder[b]].child;
+    for (int b : model.order)
+        inner[b] = model.joints[model.holder[b]].child == b ? model.joints[model.holder[b]].parent
+                                                            : model.joints[model.holder[b]].child;
     amplitude_axis.assign(model.axes(), -1);
     for (int j = 0; j < nj; ++j) {
         const Joint& joint = model.joints[j];
@@ -196,7 +202,8 @@ Vec6 StateLayout::twist(const Model& model, const State& state, int b) const {
     const Vec3 spin = in_slot[b].R.transpose() * lane_of(slots.spin, l);
     const Vec3 v = lane_of(slots.centre_velocity, l);
     Vec3 turned;  // in the slot's axes
-    for (int k = 0; k < 3; ++k) turned[k] = slots.R[3 * k][l] * v[0] + slots.R[3 * k + 1][l] * v[1] + slots.R[3 * k + 2][l] * v[2];
+    for (int k = 0; k < 3; ++k)
+        turned[k] = slots.R[3 * k][l] * v[0] + slots.R[3 * k + 1][l] * v[1] + slots.R[3 * k + 2][l] * v[2];
     const Vec3 centre_velocity = in_slot[b].R.transpose() * turned;
     return stack(centre_velocity - spin.cross(model.group_centre[b]), spin);
 }
@@ -209,7 +216,8 @@ void StateLayout::write_velocities(const Model& model, const State& state, doubl
         const Eight* fixed = body_in_slot_[k].data();
         const Turn in_slot = {three(fixed), three(fixed + 3), three(fixed + 6)};
         const Three w = product_transposed(in_slot, three(slots.spin));
-        const Three v = product_transposed(in_slot, product_transposed(R, three(slots.centre_velocity))) - cross(w, three(centre_[k].data()));
+        const Three v = product_transposed(in_slot, product_transposed(R, three(slots.centre_velocity))) -
+                        cross(w, three(centre_[k].data()));
         Eight lanes[8] = {v.x, v.y, v.z, w.x, w.y, w.z, every(0.0), every(0.0)};
         transpose(lanes);
         for (int l = 0; l < width; ++l) store(twists[l], lanes[l]);
@@ -222,15 +230,18 @@ void StateLayout::write_velocities(const Model& model, const State& state, doubl
 namespace {
 
 // Coordinates of a free ball joint that closes a loop, and their rates, from the motion of its bodies.
-void measure_ball(const StateLayout& layout, const Model& model, const State& state, const StateLayout::Loop& loop, Vec3& q, Vec3& rate) {
+void measure_ball(const StateLayout& layout, const Model& model, const State& state, const StateLayout::Loop& loop,
+                  Vec3& q, Vec3& rate) {
     const Joint& joint = model.joints[loop.joint];
     Mat3 axes;  // the coordinates are components along the joint's own axes
     for (int i = 0; i < 3; ++i) axes.col(i) = model.twists[loop.axes[i]].tail<3>();
-    const Pose a = layout.pose(state, joint.parent) * joint.pose_parent, b = layout.pose(state, joint.child) * joint.pose_child;
+    const Pose a = layout.pose(state, joint.parent) * joint.pose_parent,
+               b = layout.pose(state, joint.child) * joint.pose_child;
     q = axes.transpose() * so3_log(a.R.transpose() * b.R);
     Vec3 spin = Vec3::Zero();
     if (joint.child >= 0) spin += layout.pose(state, joint.child).R * layout.twist(model, state, joint.child).tail<3>();
-    if (joint.parent >= 0) spin -= layout.pose(state, joint.parent).R * layout.twist(model, state, joint.parent).tail<3>();
+    if (joint.parent >= 0)
+        spin -= layout.pose(state, joint.parent).R * layout.twist(model, state, joint.parent).tail<3>();
     rate = axes.transpose() * (b.R.transpose() * spin);
 }
 
@@ -276,18 +287,21 @@ void StateLayout::coordinates(const Model& model, const State& state, double* q,
     }
 }
 
-void multipliers_of(const StateLayout::Loop& loop, const Pose& end, const Pose& joint, const Vec6& w, double length_scale, double* multipliers) {
+void multipliers_of(const StateLayout::Loop& loop, const Pose& end, const Pose& joint, const Vec6& w,
+                    double length_scale, double* multipliers) {
     const Vec3 force = joint.R * w.head<3>();
     const Vec3 moment = joint.R * w.tail<3>() + (joint.p - end.act(loop.point[0])).cross(force);
     const Vec3 z = end.R * loop.z[0], x = end.R * loop.x[0], y = z.cross(x);
-    const double all[] = {force[0] * length_scale, force[1] * length_scale, force[2] * length_scale, moment.dot(y), -moment.dot(x), moment.dot(z)};
+    const double all[] = {force[0] * length_scale, force[1] * length_scale, force[2] * length_scale,
+                          moment.dot(y),           -moment.dot(x),          moment.dot(z)};
     std::copy_n(all, loop.rows, multipliers);
 }
 
 namespace {
 
 // Moment of a loop on one of its ends, with the directions z and x of that end.
-Vec3 moment_of(const StateLayout::Loop& loop, const Vec3& z, const Vec3& x, const Vec3* along, const double* multipliers) {
+Vec3 moment_of(const StateLayout::Loop& loop, const Vec3& z, const Vec3& x, const Vec3* along,
+               const double* multipliers) {
     Vec3 moment = Vec3::Zero();
     if (loop.rows > 3) moment += z.cross(Vec3(multipliers[3] * along[0] + multipliers[4] * along[1]));
     if (loop.rows > 5) moment += multipliers[5] * x.cross(along[2]);
@@ -296,7 +310,8 @@ Vec3 moment_of(const StateLayout::Loop& loop, const Vec3& z, const Vec3& x, cons
 
 }  // namespace
 
-Vec6 wrench_of(const StateLayout::Loop& loop, const Pose& end, const Pose& joint, const Vec3* along, const double* multipliers, double length_scale) {
+Vec6 wrench_of(const StateLayout::Loop& loop, const Pose& end, const Pose& joint, const Vec3* along,
+               const double* multipliers, double length_scale) {
     const Vec3 force = Vec3(multipliers) / length_scale;
     const Vec3 moment = moment_of(loop, end.R * loop.z[0], end.R * loop.x[0], along, multipliers);
     return wrench_in(joint, stack(force, end.act(loop.point[0]).cross(force) + moment));
@@ -306,8 +321,8 @@ Vec6 StateLayout::loop_wrench(const Model& model, const State& state, int k) con
     const Loop& loop = loops[k];
     const Joint& joint = model.joints[loop.joint];
     const Pose end = loop.slot[0] < 0 ? Pose{} : slot_pose(state, loop.slot[0]);
-    Vec6 w = wrench_of(loop, end, pose(state, joint.child) * joint.pose_child, state.loops[k].along, &state.loop_multipliers[loop.first],
-                       model.length_scale);
+    Vec6 w = wrench_of(loop, end, pose(state, joint.child) * joint.pose_child, state.loops[k].along,
+                       &state.loop_multipliers[loop.first], model.length_scale);
     if (loop.rows == 5) w.tail<3>() -= state.loops[k].applied * model.twists[loop.axes[0]].tail<3>();
     return w;
 }
@@ -320,7 +335,8 @@ std::vector<int> StateLayout::loop_joints() const {
 }
 
 void StateLayout::loop_wrenches(const Model& model, const State& state, double* rows) const {
-    for (std::size_t k = 0; k < loops.size(); ++k, rows += 6) Eigen::Map<Vec6>(rows, 6) = loop_wrench(model, state, static_cast<int>(k));
+    for (std::size_t k = 0; k < loops.size(); ++k, rows += 6)
+        Eigen::Map<Vec6>(rows, 6) = loop_wrench(model, state, static_cast<int>(k));
     for (std::size_t k = 0; k < bushings.size(); ++k, rows += 6) Eigen::Map<Vec6>(rows, 6) = state.bushings[k].wrench;
 }
 
@@ -328,7 +344,8 @@ void StateLayout::loop_wrenches(const Model& model, const State& state, double* 
 std::vector<Vec6> StateLayout::wrenches(const Model& model, const Vec3& gravity, const State& state) const {
     const int nb = model.bodies();
     std::vector<Vec6> result(model.joints.size(), Vec6::Zero());
-    std::vector<Vec6> carried(nb, Vec6::Zero()), inertial(nb, Vec6::Zero()), velocity(nb);  // carried: about the world's origin
+    // carried: about the world's origin
+    std::vector<Vec6> carried(nb, Vec6::Zero()), inertial(nb, Vec6::Zero()), velocity(nb);
     std::vector<Pose> H(nb);
     for (int b = 0; b < nb; ++b) {
         H[b] = pose(state, b);
@@ -430,7 +447,8 @@ void StateLayout::put_copies(System& s) const {
             if (joint.interface < 0 || p < 0 || p >= joint.count) continue;
             const InterfaceFrame& frame = s.interfaces[joint.interface];
             const Vec6& lambda = s.state.lambda[j];
-            s.state.mu[r] = (frame.linear(p).dot(lambda.head<3>()) + frame.angular(p).dot(lambda.tail<3>())) / of.coefficients[side];
+            s.state.mu[r] = (frame.linear(p).dot(lambda.head<3>()) + frame.angular(p).dot(lambda.tail<3>())) /
+                            of.coefficients[side];
         }
     }
 }
@@ -440,7 +458,8 @@ void StateLayout::get(const State& state, System& s, History& history) const {
     coordinates(model, state, s.state.q.data(), s.rate.data());
     history.q = s.state.q;
     history.rate = s.rate;
-    for (auto* all : {&history.q_before, &history.p, &history.p_before, &history.rate_before}) all->assign(model.axes(), 0.0);
+    for (auto* all : {&history.q_before, &history.p, &history.p_before, &history.rate_before})
+        all->assign(model.axes(), 0.0);
     for (std::size_t a = 0; a < axis.size(); ++a) {
         if (axis[a] < 0) continue;
         const State::Slots& slots = state.slots[axis[a] / width];
@@ -450,7 +469,9 @@ void StateLayout::get(const State& state, System& s, History& history) const {
         history.p_before[a] = slots.p_before[l];
         history.rate_before[a] = slots.rate_before[l];
     }
-    auto write = [](std::vector<double>& all, int first, const auto& v) { std::copy_n(v.data(), v.size(), all.begin() + first); };
+    auto write = [](std::vector<double>& all, int first, const auto& v) {
+        std::copy_n(v.data(), v.size(), all.begin() + first);
+    };
     for (std::size_t k = 0; k < balls.size(); ++k) {
         const State::Ball& ball = state.balls[k];
         write(history.q_before, balls[k].axis, so3_log(ball.rotation_before));
@@ -504,7 +525,8 @@ void StateLayout::get(const State& state, System& s, History& history) const {
         history.centre_before[b] = lane_of(slots.centre_before, l);
         if (!model.is_carried(b)) {
             history.momentum[b] = stack(lane_of(slots.momentum, l), lane_of(slots.momentum + 3, l));
-            history.momentum_before[b] = stack(lane_of(slots.momentum_before, l), lane_of(slots.momentum_before + 3, l));
+            history.momentum_before[b] = stack(lane_of(slots.momentum_before, l),
+                                               lane_of(slots.momentum_before + 3, l));
         }
         s.momentum[b] = history.momentum[b];
         s.velocity[b] = twist(model, state, b);
@@ -520,7 +542,8 @@ void StateLayout::get(const State& state, System& s, History& history) const {
     s.set_active({state.active.begin(), state.active.end()});
     if (copy_rows.empty()) return;
     for (std::size_t j = 0; j < model.joints.size(); ++j)
-        if (const Joint& joint = model.joints[j]; joint.interface >= 0) s.interfaces[joint.interface].evaluate(&s.state.q[joint.first]);
+        if (const Joint& joint = model.joints[j]; joint.interface >= 0)
+            s.interfaces[joint.interface].evaluate(&s.state.q[joint.first]);
     put_copies(s);
 }
 
@@ -528,7 +551,8 @@ void StateLayout::put(const System& s, const History& history, State& state) con
     const Model& model = s.model();
     state.curvature = 1;
     for (State::Slots& slots : state.slots) slots.missed = slots.expected = every(0.0);
-    for (State::Ball& ball : state.balls) ball.missed = ball.expected = ball.shift_missed = ball.shift_expected = Vec3::Zero();
+    for (State::Ball& ball : state.balls)
+        ball.missed = ball.expected = ball.shift_missed = ball.shift_expected = Vec3::Zero();
     for (std::size_t a = 0; a < axis.size(); ++a) {
         if (axis[a] < 0) continue;
         State::Slots& slots = state.slots[axis[a] / width];
@@ -600,7 +624,8 @@ void StateLayout::put(const System& s, const History& history, State& state) con
             to.applied = s.applied[a];
             w.tail<3>() += to.applied * model.twists[a].tail<3>();
         }
-        multipliers_of(loop, end, pose(state, joint.child) * joint.pose_child, w, model.length_scale, &state.loop_multipliers[loop.first]);
+        multipliers_of(loop, end, pose(state, joint.child) * joint.pose_child, w, model.length_scale,
+                       &state.loop_multipliers[loop.first]);
     }
     for (std::size_t k = 0; k < bushings.size(); ++k) {
         State::Bushing& each = state.bushings[k];

@@ -11,7 +11,8 @@ namespace supple {
 namespace {
 constexpr int halvings = 10;
 constexpr double last_motion = 1e-9;  // corrections below it mean that coordinates have converged
-constexpr double added_stiffness = 1e-3;  // to the tangent of coordinates, over the mechanism's, in steps that fail otherwise
+// To the tangent of coordinates, over the mechanism's, in steps that fail otherwise
+constexpr double added_stiffness = 1e-3;
 
 }  // namespace
 
@@ -46,7 +47,8 @@ void Stepper::start(double time, const std::vector<Vec6>& velocities, const std:
     history.rate = history.rate_before = rates;
     history.flexible.clear();
     for (const FlexibleBody& each : system_.flexible)
-        history.flexible.push_back(each.state_of(system_.state.H[each.body], &system_.state.q[each.axis], velocities[each.body], &rates[each.axis]));
+        history.flexible.push_back(each.state_of(system_.state.H[each.body], &system_.state.q[each.axis],
+                                                 velocities[each.body], &rates[each.axis]));
     history.flexible_before = history.flexible;
     state = layout_.zero(model);
     take(history);
@@ -139,7 +141,8 @@ void Stepper::keep_loads() {
     if (kept_at_ == system_.input_changes) return;
     kept_at_ = system_.input_changes;
     state.loads.clear();
-    std::copy_if(system_.loads.begin(), system_.loads.end(), std::back_inserter(state.loads), [](const Load& load) { return !load.wrench.isZero(0); });
+    std::copy_if(system_.loads.begin(), system_.loads.end(), std::back_inserter(state.loads),
+                 [](const Load& load) { return !load.wrench.isZero(0); });
     state.handles = system_.handles;
 }
 
@@ -263,7 +266,8 @@ bool Stepper::solve(double h, int order) {
     // predictor: extrapolated rates; constant rates if the history is not equidistant
     const double trend = state.fresh || h != state.h ? 0.0 : order == 2 ? 0.5 : 1.0;
     for (int axis = 0; axis < system_.axes(); ++axis)
-        x_[system_.axis_row(axis)] = h * (history.rate[axis] + trend * (history.rate[axis] - history.rate_before[axis]));
+        x_[system_.axis_row(axis)] = h *
+                                     (history.rate[axis] + trend * (history.rate[axis] - history.rate_before[axis]));
     system_.retract(loaded_, x_.data(), 1.0);
 
     double last = INFINITY;
@@ -305,8 +309,10 @@ bool Stepper::solve(double h, int order) {
 }
 
 void Stepper::find_convergence_failure(double motion) {
-    if (motion < last_motion) {  // coordinates have converged, but an error of a loop or row remains, or something turned too far
-        const double size = convergence_failure.size = system_.largest_error(convergence_failure.joint, convergence_failure.row);
+    // Coordinates have converged, but an error of a loop or row remains, or something turned too far
+    if (motion < last_motion) {
+        const double size = convergence_failure.size = system_.largest_error(convergence_failure.joint,
+                                                                             convergence_failure.row);
         if (size <= convergence::closed) convergence_failure.joint = convergence_failure.row = -1;
         return;
     }

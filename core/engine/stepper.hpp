@@ -1,5 +1,6 @@
-// Implicit time stepping: backward Euler or BDF2, Newton's method in every step. A step reads the state and the inputs and, if it succeeds,
-// writes the state. The recursive passes solve it; what they do not cover, or refuse, the sparse solver solves from the same state.
+// Implicit time stepping: backward Euler or BDF2, Newton's method in every step. A step reads the state and the inputs
+// and, if it succeeds, writes the state. The recursive passes solve it; what they do not cover, or refuse, the sparse
+// solver solves from the same state.
 #pragma once
 
 #include "contact/contact.hpp"
@@ -27,8 +28,8 @@ class Stepper : public Participant {
     // Makes what `evaluated` reads and a caller may change the state.
     void take(const History& history);
 
-    // One step of h. `targets` are the values of the equality rows `driven` at its end. A step that does not converge is
-    // repeated in halves. False if it fails at every size; the state is then that before the step.
+    // One step of h. `targets` are the values of the equality rows `driven` at its end. A step that does not converge
+    // is repeated in halves. False if it fails at every size; the state is then that before the step.
     bool step(const std::vector<int>& driven, const double* targets);
 
     int order() const { return order_; }
@@ -49,10 +50,11 @@ class Stepper : public Participant {
     void start_tape();
     const Articulated* passes() const { return passes_.get(); }  // null: they do not cover the mechanism
 
-    // Limits are stiff springs in parts of a step that have no solution with exact ones, from this number of halvings on.
+    // Limits are stiff springs in parts of a step that have no solution with exact ones, from this number of halvings
+    // on.
     int soften_limits_at = 4;
     long long softened = 0;  // number of such parts
-    History history;         // of the sparse solver
+    History history;  // of the sparse solver
     long long iterations = 0, factorisations = 0, steps_by_passes = 0;
     long long all_iterations() const { return iterations + (passes_ ? passes_->iterations : 0); }
     long long all_factorisations() const { return factorisations + (passes_ ? passes_->factorisations : 0); }
@@ -61,8 +63,9 @@ class Stepper : public Participant {
     double strain_energy() const { return system_.strain_energy(coordinates()); }
     double gravity_energy() const;
 
-    // in a World: every body is a frame. A step in which a contact or limit is met is backward Euler. Limits are rows of the contact problem, because contact
-    // forces may press a coordinate onto a limit or off it. In the step without contact the system's own rows enforce them.
+    // in a World: every body is a frame. A step in which a contact or limit is met is backward Euler. Limits are rows
+    // of the contact problem, because contact forces may press a coordinate onto a limit or off it. In the step without
+    // contact the system's own rows enforce them.
     int frames() const override { return system_.bodies(); }
     Pose frame(int i) const override { return layout_.pose(state, i); }
     Vec6 free_velocity(int i) const override;
@@ -88,7 +91,8 @@ class Stepper : public Participant {
     void keep_loads();
     void finish_step(double h, int order);  // loads and the record of a step that succeeded
 
-    // Sparse solver: `load` copies the state to the system, `solve` finds the end of a step from there, `accept` makes it the state.
+    // Sparse solver: `load` copies the state to the system, `solve` finds the end of a step from there, `accept` makes
+    // it the state.
     void load();
     bool solve(double h, int order);
     void accept(double h);
@@ -100,7 +104,7 @@ class Stepper : public Participant {
     void find_convergence_failure(double motion);
 
     void set_targets(const std::vector<int>& driven, const double* values);
-    void set_activations();      // those of the state
+    void set_activations();  // those of the state
     void advance_activations();  // to the end of the step
     bool begin_sparse();
 
@@ -111,31 +115,33 @@ class Stepper : public Participant {
     const char* uncovered_ = "";
     StateLayout layout_;
     bool wanted_ = true;
-    long long refreshed_at_ = -1, kept_at_ = -1;  // counts of the inputs that the passes have, and whose loads the state has
-    double elapsed_ = 0;           // fraction of the present time step that is done (if it is divided)
+    // Counts of the inputs that the passes have, and whose loads the state has
+    long long refreshed_at_ = -1, kept_at_ = -1;
+    double elapsed_ = 0;  // fraction of the present time step that is done (if it is divided)
 
     // sparse solver, in a step
     std::vector<double> x_, right_;
     Configuration base_, loaded_;
-    std::vector<int> assumed_;     // rows that are active in the present iteration
-    double shift_ = 0;             // stiffness that the tangent adds to all coordinates, over the mechanism's
-    bool limit_changed_ = false, shrinking_ = true;  // a limit was met or left in the last step; the old tangent can be reused
+    std::vector<int> assumed_;  // rows that are active in the present iteration
+    double shift_ = 0;  // stiffness that the tangent adds to all coordinates, over the mechanism's
+    // A limit was met or left in the last step; the old tangent can be reused
+    bool limit_changed_ = false, shrinking_ = true;
 
     // in a World
     std::vector<int> driven_;
     std::vector<double> scheduled_;
-    std::size_t next_ = 0;                 // of the scheduled steps
-    bool impact_ = false;                  // the step must be backward Euler
-    int contact_order_ = 1;                // of the step
-    bool by_passes_ = false;               // the passes solve the step that has begun
+    std::size_t next_ = 0;  // of the scheduled steps
+    bool impact_ = false;  // the step must be backward Euler
+    int contact_order_ = 1;  // of the step
+    bool by_passes_ = false;  // the passes solve the step that has begun
     struct {
         State state;
         std::vector<double> targets;
         std::size_t next = 0;
         long long softened = 0;
-    } before_;                             // the step
-    Configuration predicted_;              // at which the step is linearised
-    std::vector<double> free_;             // and its solution without contact
+    } before_;  // the step
+    Configuration predicted_;  // at which the step is linearised
+    std::vector<double> free_;  // and its solution without contact
 };
 
 }  // namespace supple

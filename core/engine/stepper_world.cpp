@@ -45,8 +45,8 @@ bool Stepper::begin() {
     return false;
 }
 
-// Solves the step without contact with the sparse solver, linearised at the predicted state. Limits are left out: they are rows of the
-// contact problem.
+// Solves the step without contact with the sparse solver, linearised at the predicted state. Limits are left out: they
+// are rows of the contact problem.
 bool Stepper::begin_sparse() {
     load();
     loaded_ = system_.state;
@@ -93,8 +93,8 @@ void Stepper::limits(std::vector<Limit>& out) const {
     }
 }
 
-// A force f moves the points by J K^-1 J^T f with the tangent K and the lever arms J of the predicted state; divided by h^2
-// this is velocity per impulse.
+// A force f moves the points by J K^-1 J^T f with the tangent K and the lever arms J of the predicted state; divided by
+// h^2 this is velocity per impulse.
 void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit>& limits, double* free,
                       double* response) {
     if (by_passes_) return passes_->respond(touches, limits, free, response);
@@ -129,7 +129,8 @@ void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit
         const Pose& H = predicted_.H[touch.frame];
         const Vec3 at = local(touch), along = touch.axes.col(j % 3), f = H.R.transpose() * along;
         const Pose& start = history.H[touch.frame];
-        const Vec3 predicted = touch.moment ? Vec3(start.R * so3_log(start.R.transpose() * H.R)) : Vec3(H.act(at) - touch.point);
+        const Vec3 predicted = touch.moment ? Vec3(start.R * so3_log(start.R.transpose() * H.R))
+                                            : Vec3(H.act(at) - touch.point);
         free[j] = along.dot(predicted + moved(touch, free_)) / h_;
         Eigen::Map<Vec6> load(right_.data() + system_.twist_row(touch.frame));
         load = touch.moment ? stack(Vec3::Zero(), f) : stack(f, at.cross(f));
@@ -140,7 +141,8 @@ void Stepper::respond(const std::vector<Touch>& touches, const std::vector<Limit
         const Limit& limit = limits[j - 3 * k];
         const Combination& of = system_.model().rows[limit.row].of;
         free[j] = (limit.sign * (of.value(predicted_.q) - of.value(history.q)) + turned(limit, free_)) / h_;
-        for (std::size_t a = 0; a < of.axes.size(); ++a) right_[system_.axis_row(of.axes[a])] = limit.sign * of.coefficients[a];
+        for (std::size_t a = 0; a < of.axes.size(); ++a)
+            right_[system_.axis_row(of.axes[a])] = limit.sign * of.coefficients[a];
         answer(j);
         for (int axis : of.axes) right_[system_.axis_row(axis)] = 0;
     }
@@ -150,7 +152,8 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
     std::vector<Load> forces;
     for (std::size_t i = 0; i < touches.size(); ++i) {
         const Vec6 wrench = touches[i].mean_wrench(impulses + 3 * i, h_);
-        if (!wrench.isZero(0)) forces.push_back({touches[i].frame, frame(touches[i].frame).inverse().act(touches[i].point), wrench, true});
+        if (!wrench.isZero(0))
+            forces.push_back({touches[i].frame, frame(touches[i].frame).inverse().act(touches[i].point), wrench, true});
     }
     const std::size_t before = system_.loads.size();
     bool whole = by_passes_ && passes_->finish(state, touches, impulses), solved = whole;
@@ -166,7 +169,8 @@ bool Stepper::finish(const std::vector<Touch>& touches, const std::vector<Limit>
         whole = solve(h_, contact_order_) || (contact_order_ == 1 && solve_with_stops(h_));
         if (whole) accept(h_);
         // the contact forces stay as they are in a divided step
-        const double* end = before_.next + driven_.size() <= scheduled_.size() ? scheduled_.data() + before_.next : before_.targets.data();
+        const double* end = before_.next + driven_.size() <= scheduled_.size() ? scheduled_.data() + before_.next
+                                                                               : before_.targets.data();
         solved = whole || (contact_order_ == 1 && divide(h_, driven_, before_.targets.data(), end, 1));
     }
     kept_at_ = -1;

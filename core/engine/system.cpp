@@ -64,7 +64,8 @@ std::shared_ptr<const Model> System::with_closed_loops(const std::vector<double>
     std::shared_ptr<Model> closed;
     for (std::size_t j = 0; j < model_->joints.size(); ++j) {
         const Joint& joint = model_->joints[j];
-        const double size = std::max(gap_[j].head<3>().cwiseAbs().maxCoeff() / model_->length_scale, gap_[j].tail<3>().cwiseAbs().maxCoeff());
+        const double size = std::max(gap_[j].head<3>().cwiseAbs().maxCoeff() / model_->length_scale,
+                                     gap_[j].tail<3>().cwiseAbs().maxCoeff());
         if (joint.outer >= 0 || size < 1e-12 || size > below) continue;
         if (!closed) closed = std::make_shared<Model>(*model_);
         const Pose child = joint.child < 0 ? joint.pose_child : state.H[joint.child] * joint.pose_child;
@@ -91,8 +92,8 @@ void System::analyse() {
     row_start_ = 6 * nb + 6 * nj + axes();
     sizes.insert(sizes.end(), nr, 1);
 
-    // loops and rows first: their regularisation makes them regular, and bodies that are connected only by a loop get their
-    // stiffness from them
+    // loops and rows first: their regularisation makes them regular, and bodies that are connected only by a loop get
+    // their stiffness from them
     std::vector<std::vector<int>> nodes, elements;
     for (int j = 0; j < nj; ++j)
         if (model_->joints[j].outer < 0) nodes.push_back({nb + 2 * j, nb + 2 * j + 1});
@@ -128,7 +129,8 @@ void System::analyse() {
         auto& blocks = elements.emplace_back(joint_blocks(model_->rows[r].of));
         blocks.push_back(nb + 2 * nj + r);
     }
-    for (const FlexibleBody& each : model_->flexible) elements.push_back({each.body, nb + 2 * axis_joint[each.axis] + 1});
+    for (const FlexibleBody& each : model_->flexible)
+        elements.push_back({each.body, nb + 2 * axis_joint[each.axis] + 1});
     fronts_.emplace(sizes, nodes, elements, early, inner);
 }
 
@@ -148,9 +150,10 @@ void System::joint_kinematics(int j) {
     // Ad(X^-1) Ad(pose_parent^-1), both block upper triangular
     const Mat3 Rt = after.R.transpose();
     const Mat3 lower = Rt * joint.Ad_parent.bottomRightCorner<3, 3>();
-    B_parent_[j] = blocks(lower, Rt * (joint.Ad_parent.topRightCorner<3, 3>() -
-                                       skew(after.p) * joint.Ad_parent.bottomRightCorner<3, 3>()),
-                          Mat3::Zero(), lower);
+    B_parent_[j] = blocks(
+        lower,
+        Rt * (joint.Ad_parent.topRightCorner<3, 3>() - skew(after.p) * joint.Ad_parent.bottomRightCorner<3, 3>()),
+        Mat3::Zero(), lower);
 }
 
 void System::move() {
@@ -182,7 +185,8 @@ void System::react() {
         if (model_->joints[j].outer >= 0) continue;
         const Vec6 on_child = loop_child_[j].transpose() * state.lambda[j];
         const Vec6 on_parent = loop_parent_[j].transpose() * state.lambda[j];
-        if (model_->joints[j].child >= 0) left[model_->joints[j].child] -= model_->joints[j].A_child.transpose() * on_child;
+        if (model_->joints[j].child >= 0)
+            left[model_->joints[j].child] -= model_->joints[j].A_child.transpose() * on_child;
         if (model_->joints[j].parent >= 0) left[model_->joints[j].parent] += B_parent_[j].transpose() * on_parent;
     }
     for (std::size_t k = model_->order.size(); k-- > 0;) {
@@ -205,8 +209,8 @@ void System::evaluate(bool tangent, const Step* step, const History* history) {
     if (step) {
         double total = 0;
         for (double m : model_->mass) total += m;
-        regular_scale_ += total / std::max<std::size_t>(1, model_->mass.size()) * model_->length_scale * model_->length_scale *
-                          (step->c0 / step->h) * (step->c0 / step->h);
+        regular_scale_ += total / std::max<std::size_t>(1, model_->mass.size()) * model_->length_scale *
+                          model_->length_scale * (step->c0 / step->h) * (step->c0 / step->h);
     }
     scale_.head<3>().setConstant(regular_scale_ / model_->length_scale);
     scale_.tail<3>().setConstant(regular_scale_);
@@ -224,7 +228,8 @@ double System::largest_error(int& joint, int& row) const {
     joint = row = -1;
     for (std::size_t j = 0; j < model_->joints.size(); ++j) {
         if (model_->joints[j].outer >= 0) continue;
-        const double gap = std::max(gap_[j].head<3>().cwiseAbs().maxCoeff() / model_->length_scale, gap_[j].tail<3>().cwiseAbs().maxCoeff());
+        const double gap = std::max(gap_[j].head<3>().cwiseAbs().maxCoeff() / model_->length_scale,
+                                    gap_[j].tail<3>().cwiseAbs().maxCoeff());
         if (gap > size) {
             size = gap;
             joint = static_cast<int>(j);
@@ -242,13 +247,15 @@ double System::largest_error(int& joint, int& row) const {
 double System::imbalance() const {
     double worst = 0, largest = 0;
     for (const Vec6& lambda : state.lambda) largest = std::max(largest, lambda.cwiseAbs().maxCoeff());
-    // Where nothing loads, torques are rounding errors: up to 1e-14 rad of the stiffest spring. They count against 1e-7 rad of it.
+    // Where nothing loads, torques are rounding errors: up to 1e-14 rad of the stiffest spring. They count against 1e-7
+    // rad of it.
     const double rounding = 1e-7 * model_->stiffness_scale;
     for (std::size_t j = 0; j < model_->joints.size(); ++j)
         for (int axis = model_->joints[j].first; axis < model_->joints[j].first + model_->joints[j].count; ++axis) {
             const double carried = screw_[axis].cwiseAbs().dot(state.lambda[j].cwiseAbs());
             const double lever = model_->twists[axis].tail<3>().isZero(0) ? model_->length_scale : 1.0;
-            worst = std::max(worst, std::abs(residual_[axis_row_[axis]]) / (carried + 1e-3 * largest + rounding / lever));
+            worst = std::max(worst,
+                             std::abs(residual_[axis_row_[axis]]) / (carried + 1e-3 * largest + rounding / lever));
         }
     return worst;
 }
@@ -282,7 +289,8 @@ int System::factorise(double shift) {
 }
 
 void System::scale_multipliers(double* x) const {
-    for (std::size_t j = 0; j < model_->joints.size(); ++j) Eigen::Map<Vec6>(x + joint_start_[j]).array() *= scale_.array();
+    for (std::size_t j = 0; j < model_->joints.size(); ++j)
+        Eigen::Map<Vec6>(x + joint_start_[j]).array() *= scale_.array();
     for (std::size_t r = 0; r < model_->rows.size(); ++r) x[row_start_ + r] *= regular_scale_;
 }
 
@@ -339,7 +347,8 @@ void System::carry(double* x) const {
         for (int axis = joint.first; axis < joint.first + joint.count; ++axis) by += x[axis_row_[axis]] * screw_[axis];
         Eigen::Map<Vec6> twist(x + twist_row(b));
         if (joint.child == b) {
-            if (joint.parent >= 0) by += B_parent_[model_->holder[b]] * Eigen::Map<const Vec6>(x + twist_row(joint.parent));
+            if (joint.parent >= 0)
+                by += B_parent_[model_->holder[b]] * Eigen::Map<const Vec6>(x + twist_row(joint.parent));
             twist = adjoint(joint.pose_child) * by;
         } else {
             by *= -1;
@@ -358,8 +367,10 @@ bool System::null_space_rhs(double* rhs) const {
         any = any || rhs[at] != 0;
     };
     for (std::size_t j = 0; j < model_->joints.size(); ++j)
-        for (int i = 0; i < 6 && model_->joints[j].outer < 0; ++i) put(joint_start_[j] + i, state.lambda[j][i], scale_[i]);
-    for (std::size_t r = 0; r < model_->rows.size(); ++r) put(row_start_ + static_cast<int>(r), state.mu[r], regular_scale_);
+        for (int i = 0; i < 6 && model_->joints[j].outer < 0; ++i)
+            put(joint_start_[j] + i, state.lambda[j][i], scale_[i]);
+    for (std::size_t r = 0; r < model_->rows.size(); ++r)
+        put(row_start_ + static_cast<int>(r), state.mu[r], regular_scale_);
     return any;
 }
 

@@ -24,10 +24,10 @@
 namespace supple {
 
 struct Configuration {  // what Newton's method of the sparse solver iterates
-    std::vector<double> q;         // every joint's coordinates
-    std::vector<double> mu;        // every row's multiplier
-    std::vector<Vec6> lambda;      // every joint's multipliers
-    std::vector<Pose> H;           // every body's pose
+    std::vector<double> q;  // every joint's coordinates
+    std::vector<double> mu;  // every row's multiplier
+    std::vector<Vec6> lambda;  // every joint's multipliers
+    std::vector<Pose> H;  // every body's pose
 };
 
 // Backward differences for one step: d/dt x = (c0 x + c1 x_n + c2 x_{n-1}) / h.
@@ -39,22 +39,22 @@ struct Step {
 };
 
 struct History {  // previous states that the differences use, as the sparse solver reads them; see StateLayout::get
-    std::vector<Pose> H;                          // poses at t_n
-    std::vector<Vec3> turn;                       // log(R_{n-1}^T R_n)
-    std::vector<Vec3> centre, centre_before;      // centres of mass, world
+    std::vector<Pose> H;  // poses at t_n
+    std::vector<Vec3> turn;  // log(R_{n-1}^T R_n)
+    std::vector<Vec3> centre, centre_before;  // centres of mass, world
     std::vector<Vec6> momentum, momentum_before;  // linear, and angular about the centre of mass; world axes
-    std::vector<double> q, q_before, p, p_before; // coordinates and armature momenta
-    std::vector<double> rate, rate_before;        // rates of coordinates, for the predictor
-    std::vector<double> length, length_before;    // of the coupling springs
+    std::vector<double> q, q_before, p, p_before;  // coordinates and armature momenta
+    std::vector<double> rate, rate_before;  // rates of coordinates, for the predictor
+    std::vector<double> length, length_before;  // of the coupling springs
     std::vector<FlexibleState> flexible, flexible_before;
 };
 
 // What acts on a mechanism, besides its own springs.
 struct Acting {
     Vec3 gravity = Vec3::Zero();
-    std::vector<double> rest;         // of the joints' springs
+    std::vector<double> rest;  // of the joints' springs
     std::vector<double> spring_rest;  // of the springs on combinations
-    std::vector<double> targets;      // per row; only those of equalities are used
+    std::vector<double> targets;  // per row; only those of equalities are used
     std::vector<Load> loads;
 };
 
@@ -64,18 +64,19 @@ class System : public Acting {
     const Model& model() const { return *model_; }
     // A model with the same joints, springs and rows, but other numbers.
     void use(std::shared_ptr<const Model> model);
-    // The model, with the frames of loop joints moved that have a gap of less than `below` (lengths over the length scale) at the
-    // coordinates q, so that they are closed there; null if there are none. Such gaps come from rounded numbers in files. Redundant
-    // loops (for example two points that hold a planar linkage in its plane) could not all be closed otherwise.
+    // The model, with the frames of loop joints moved that have a gap of less than `below` (lengths over the length
+    // scale) at the coordinates q, so that they are closed there; null if there are none. Such gaps come from rounded
+    // numbers in files. Redundant loops (for example two points that hold a planar linkage in its plane) could not all
+    // be closed otherwise.
     std::shared_ptr<const Model> with_closed_loops(const std::vector<double>& q, double below);
 
     // further inputs that may change between solves
     std::vector<Actuation> actuation;
-    bool stops = false;               // limits are stiff springs; otherwise they are exact
+    bool stops = false;  // limits are stiff springs; otherwise they are exact
     std::vector<double> applied;  // generalised force on each coordinate, paired with its rate
     long long input_changes = 0;  // counts the changes of inputs of a step
     std::vector<Handle> handles;
-    bool released = false;      // limits are ignored
+    bool released = false;  // limits are ignored
     bool active_fixed = false;  // rows stay as active as they are
 
     Configuration state;
@@ -121,10 +122,11 @@ class System : public Acting {
     }
     // The same, and which loop joint or row has it; the other is -1.
     double largest_error(int& joint, int& row) const;
-    // Largest unbalanced torque of a coordinate, over the torque that its joint carries (or that of 1e-7 rad of the stiffest spring).
+    // Largest unbalanced torque of a coordinate, over the torque that its joint carries (or that of 1e-7 rad of the
+    // stiffest spring).
     double imbalance() const;
-    // Largest increment of a coordinate in a step x, rad, or lengths over the length scale. Convergence is judged by it, because
-    // it does not depend on stiffnesses and masses.
+    // Largest increment of a coordinate in a step x, rad, or lengths over the length scale. Convergence is judged by
+    // it, because it does not depend on stiffnesses and masses.
     double motion_size(const double* x) const;
     bool is_driven() const;  // an actuator saturates, or its force differs from that of the springs
     const std::vector<int>& active() const { return active_; }  // per row: 1 upper or equality, -1 lower, 0 not
@@ -136,13 +138,14 @@ class System : public Acting {
     // relative residual is returned. Without it an error of 1e-9 remains, which the next Newton step corrects.
     // For `columns` right-hand sides, one after the other.
     double solve(const double* rhs, double* x, bool transposed, bool refine, int columns = 1) const;
-    // Redundant constraints have non-unique multipliers, and Newton's steps let their null-space part grow. `null_space_rhs`
-    // gives the right-hand side, for the last factors, of the correction that removes this part (false if there are no
-    // multipliers). `remove_null_space` applies the solution x, scaled so that the imbalance moves no coordinate by more than
-    // `most`, rad or radii.
+    // Redundant constraints have non-unique multipliers, and Newton's steps let their null-space part grow.
+    // `null_space_rhs` gives the right-hand side, for the last factors, of the correction that removes this part (false
+    // if there are no multipliers). `remove_null_space` applies the solution x, scaled so that the imbalance moves no
+    // coordinate by more than `most`, rad or radii.
     bool null_space_rhs(double* rhs) const;
     void remove_null_space(const double* x, double most);
-    // After `evaluate` with a step: minus the rates of momentum of the bodies, linear and about the centre of mass; world axes.
+    // After `evaluate` with a step: minus the rates of momentum of the bodies, linear and about the centre of mass;
+    // world axes.
     const std::vector<Vec6>& momentum_wrenches() const { return momentum_wrench_; }
     // The bodies' twists that follow from increments of the tree's coordinates, both in x.
     void carry(double* x) const;
@@ -154,10 +157,10 @@ class System : public Acting {
     const Mat6& parent_adjoint(int joint) const { return B_parent_[joint]; }
 
     // after evaluate with a step
-    std::vector<Vec6> velocity;            // body twists
+    std::vector<Vec6> velocity;  // body twists
     std::vector<FlexibleState> flexible_state;
-    std::vector<double> rate;              // coordinates' rates
-    std::vector<Vec6> momentum;            // world axes, about the centre of mass
+    std::vector<double> rate;  // coordinates' rates
+    std::vector<Vec6> momentum;  // world axes, about the centre of mass
     double strain_energy(const std::vector<double>& q) const;  // springs
     double gravity_energy(const std::vector<Pose>& H, const std::vector<double>& q) const;
     const std::vector<Vec6>& gaps() const { return gap_; }  // per joint; zero in the tree
@@ -178,34 +181,34 @@ class System : public Acting {
     void fill_spring(int s, const Step* step, const History* history, bool tangent);
     void fill_row(int r, bool tangent);
     void scale_multipliers(double* x) const;
-    void axis_torque(int first, int size, const Step* step, const History* history,
-                     Eigen::Ref<Eigen::VectorXd> torque, Eigen::Ref<Eigen::MatrixXd> slope);
+    void axis_torque(int first, int size, const Step* step, const History* history, Eigen::Ref<Eigen::VectorXd> torque,
+                     Eigen::Ref<Eigen::MatrixXd> slope);
 
     std::shared_ptr<const Model> model_;
     std::optional<Fronts> fronts_;
     std::vector<int> joint_start_, axis_row_;
     int row_start_ = 0, first_pair_ = 0;
-    std::vector<Vec6> momentum_wrench_;       // minus the rate of momentum of each body, world axes about the centre of mass
-    std::vector<Pose> displacement_;          // X of each joint
-    std::vector<Vec6> screw_;                 // S, per axis, in the joint's frame on the child
-    std::vector<Mat6> B_parent_;              // Ad(X^-1 pose_parent^-1)
-    std::vector<Vec6> gap_, wrench_;          // c per joint, w per body
-    std::vector<Vec6> carried_;               // per body: w and the wrenches from the joints beyond it
+    std::vector<Vec6> momentum_wrench_;  // minus the rate of momentum of each body, world axes about the centre of mass
+    std::vector<Pose> displacement_;  // X of each joint
+    std::vector<Vec6> screw_;  // S, per axis, in the joint's frame on the child
+    std::vector<Mat6> B_parent_;  // Ad(X^-1 pose_parent^-1)
+    std::vector<Vec6> gap_, wrench_;  // c per joint, w per body
+    std::vector<Vec6> carried_;  // per body: w and the wrenches from the joints beyond it
     std::vector<Mat6> wrench_derivative_;
-    std::vector<Mat3> spin_derivative_;       // of a step's angular velocity, by the body's own rotation
+    std::vector<Mat3> spin_derivative_;  // of a step's angular velocity, by the body's own rotation
     // of a loop joint with the gap c: c' = J A b - P (B a + S q) with J = Jr(c)^-1 and P = J Ad(exp(-c))
     std::vector<Mat6> loop_child_, loop_parent_;
     std::vector<double> residual_, regular_;
-    std::vector<int> active_;                 // per row: 1 upper (or equality), -1 lower, 0 inactive
-    std::vector<double> row_error_;           // g of the active side
-    double regular_scale_ = 1;                // stiffness in the regularisation of loops and rows
-    Vec6 scale_;                              // scale of multipliers in the factorised matrix, which has a single unit then
+    std::vector<int> active_;  // per row: 1 upper (or equality), -1 lower, 0 inactive
+    std::vector<double> row_error_;  // g of the active side
+    double regular_scale_ = 1;  // stiffness in the regularisation of loops and rows
+    Vec6 scale_;  // scale of multipliers in the factorised matrix, which has a single unit then
 };
 
-// The equations have the rate of momentum of a group at its carrier. This adds to the wrenches through the joints within groups what the
-// bodies beyond them need for their own motion, so that they are the reactions of these joints.
+// The equations have the rate of momentum of a group at its carrier. This adds to the wrenches through the joints
+// within groups what the bodies beyond them need for their own motion, so that they are the reactions of these joints.
 // `inertial`: of each carrier, minus the rate of momentum, linear and about the centre of mass; world axes.
-void share_momentum_rates(const Model& model, const std::vector<Pose>& H, const std::vector<Vec6>& velocity, const std::vector<Vec6>& inertial,
-                          std::vector<Vec6>& wrenches);
+void share_momentum_rates(const Model& model, const std::vector<Pose>& H, const std::vector<Vec6>& velocity,
+                          const std::vector<Vec6>& inertial, std::vector<Vec6>& wrenches);
 
 }  // namespace supple

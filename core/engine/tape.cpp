@@ -23,8 +23,13 @@ bool are_equal(const std::vector<T>& a, const std::vector<T>& b) {
 }  // namespace
 
 Tape::Tape(const System& system, const History& history, double time, bool uses_two_steps_, std::vector<int> loops_)
-    : loops(std::move(loops_)), velocity(system.velocity), uses_two_steps(uses_two_steps_), gravity(system.gravity),
-      axes_(system.axes()), rows_(static_cast<int>(system.model().rows.size())), stride_(axes_ + 2 * rows_ + 6 * loops.size()) {
+    : loops(std::move(loops_)),
+      velocity(system.velocity),
+      uses_two_steps(uses_two_steps_),
+      gravity(system.gravity),
+      axes_(system.axes()),
+      rows_(static_cast<int>(system.model().rows.size())),
+      stride_(axes_ + 2 * rows_ + 6 * loops.size()) {
     set_inputs(system, {});
     for (int record = 0; record < 2; ++record) {
         const bool is_before = record == 0 && uses_two_steps;
@@ -33,7 +38,8 @@ Tape::Tape(const System& system, const History& history, double time, bool uses_
         std::copy(system.state.mu.begin(), system.state.mu.end(), mu(record));
         std::copy(system.targets.begin(), system.targets.end(), targets(record));
         std::copy(system.active().begin(), system.active().end(), active(record));
-        for (std::size_t i = 0; i < loops.size(); ++i) Eigen::Map<Vec6>(lambda(record) + 6 * i) = system.state.lambda[loops[i]];
+        for (std::size_t i = 0; i < loops.size(); ++i)
+            Eigen::Map<Vec6>(lambda(record) + 6 * i) = system.state.lambda[loops[i]];
         if (is_before) std::copy(history.q_before.begin(), history.q_before.end(), q(record));
         rate[record] = is_before ? history.rate_before : system.rate;
         momentum[record] = is_before ? history.momentum_before : history.momentum;
@@ -47,8 +53,9 @@ Tape::Tape(const System& system, const History& history, double time, bool uses_
 void Tape::set_inputs(const System& system, const std::vector<int>& driven) {
     if (!inputs_.empty()) {
         const TapeInputs& last = inputs_.back();
-        if (last.rest == system.rest && last.applied == system.applied && last.driven == driven && are_equal(last.loads, system.loads) &&
-            last.spring_rest == system.spring_rest && are_equal(last.handles, system.handles))
+        if (last.rest == system.rest && last.applied == system.applied && last.driven == driven &&
+            are_equal(last.loads, system.loads) && last.spring_rest == system.spring_rest &&
+            are_equal(last.handles, system.handles))
             return;
     }
     inputs_.push_back({system.rest, system.spring_rest, system.applied, system.loads, system.handles, driven});
@@ -81,8 +88,8 @@ void Tape::drop_unfinished() {
 std::size_t Tape::bytes() const {
     std::size_t sum = sizeof(TapeRecord) * records.size() + sizeof(double) * numbers_.size() + active_.size();
     for (const TapeInputs& in : inputs_)
-        sum += sizeof(TapeInputs) + sizeof(double) * (in.rest.size() + in.spring_rest.size() + in.applied.size()) + sizeof(Load) * in.loads.size() +
-               sizeof(Handle) * in.handles.size() + sizeof(int) * in.driven.size();
+        sum += sizeof(TapeInputs) + sizeof(double) * (in.rest.size() + in.spring_rest.size() + in.applied.size()) +
+               sizeof(Load) * in.loads.size() + sizeof(Handle) * in.handles.size() + sizeof(int) * in.driven.size();
     return sum;
 }
 

@@ -1,5 +1,5 @@
-// Inverses of the blocks of tie multipliers that are eliminated at one node. The blocks are row major, `next` numbers from a row to the
-// next one; the inverses are stored by columns, as far apart.
+// Inverses of the blocks of tie multipliers that are eliminated at one node. The blocks are row major, `next` numbers
+// from a row to the next one; the inverses are stored by columns, as far apart.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace supple {
 
-// By Gauss and Jordan with row pivoting. `M` becomes the unit matrix; `work` is for intermediate results. Rows end with padding.
+// By Gauss and Jordan with row pivoting. `M` becomes the unit matrix; `work` is for intermediate results. Rows end with
+// padding.
 inline void invert(double* M, int n, int next, double* inverse, std::vector<double>& work) {
     work.assign(n * next, 0.0);
     for (int i = 0; i < n; ++i) work[i * (next + 1)] = 1;
@@ -28,16 +29,18 @@ inline void invert(double* M, int n, int next, double* inverse, std::vector<doub
         for (int r = 0; r < n; ++r) {
             const double by = M[r * next + k];
             if (r == k || by == 0) continue;
-            for (int c = k - k % width; c < next; c += width) store(M + r * next + c, load(M + r * next + c) - by * load(M + k * next + c));
-            for (int c = 0; c < next; c += width) store(&work[r * next + c], load(&work[r * next + c]) - by * load(&work[k * next + c]));
+            for (int c = k - k % width; c < next; c += width)
+                store(M + r * next + c, load(M + r * next + c) - by * load(M + k * next + c));
+            for (int c = 0; c < next; c += width)
+                store(&work[r * next + c], load(&work[r * next + c]) - by * load(&work[k * next + c]));
         }
     }
     for (int r = 0; r < n; ++r)
         for (int c = 0; c < n; ++c) inverse[c * next + r] = work[r * next + c];
 }
 
-// One elimination of Gauss and Jordan in registers, without exchange of rows. False: a pivot is smaller than a tenth of a number
-// below it.
+// One elimination of Gauss and Jordan in registers, without exchange of rows. False: a pivot is smaller than a tenth of
+// a number below it.
 template <int n, int k = 0>
 SUPPLE_INLINE bool eliminate_in_order(Eight* M, Eight* I) {
     if constexpr (k == n) {
@@ -90,8 +93,9 @@ inline void invert_small(Eight* rows, int n, Eight* inverse, std::vector<double>
     if (!in_order()) invert(reinterpret_cast<double*>(rows), n, width, reinterpret_cast<double*>(inverse), work);
 }
 
-// The same without rows that depend on others: pivots on the diagonal, and a zero row and column in the inverse for each dependent
-// one. `floor`: pivots below it are rounding errors. False: the remainder of the dependent rows is not zero.
+// The same without rows that depend on others: pivots on the diagonal, and a zero row and column in the inverse for
+// each dependent one. `floor`: pivots below it are rounding errors. False: the remainder of the dependent rows is not
+// zero.
 inline bool invert_independent(double* M, int n, int next, double* inverse, double floor) {
     constexpr double negligible = 1e-9;
     std::vector<double> scale(n);
@@ -121,7 +125,9 @@ inline bool invert_independent(double* M, int n, int next, double* inverse, doub
     for (int r = 0; r < n; ++r)
         for (int c = 0; c < n; ++c) {
             inverse[c * next + r] = done[r] && done[c] ? M[r * next + c] : 0.0;
-            if (!done[r] && !done[c] && !(std::abs(M[r * next + c]) <= 10 * negligible * std::sqrt(scale[r] * scale[c]))) return false;
+            if (!done[r] && !done[c] &&
+                !(std::abs(M[r * next + c]) <= 10 * negligible * std::sqrt(scale[r] * scale[c])))
+                return false;
         }
     return true;
 }

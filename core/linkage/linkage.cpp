@@ -14,10 +14,10 @@ using namespace linkage;
 
 namespace {
 
-constexpr double rounding = 4e-14;      // of a sum of at most 13 products, with a factor of ten for depth
-constexpr double slack = 1 + 1e-10;     // for the additions in the queue
+constexpr double rounding = 4e-14;  // of a sum of at most 13 products, with a factor of ten for depth
+constexpr double slack = 1 + 1e-10;  // for the additions in the queue
 constexpr int full_passes_before_return = 16;
-constexpr std::size_t small = 1000;     // nodes: below, a pass takes microseconds and stays adaptive
+constexpr std::size_t small = 1000;  // nodes: below, a pass takes microseconds and stays adaptive
 
 // Estimate of the relative rounding error of accelerations, from the largest magnification in one elimination. The
 // exponent stands for errors that several eliminations magnify one after the other, the constant (4e-9 altogether) for
@@ -29,8 +29,8 @@ double rounding_error(double magnification) { return rounding * std::pow(2000 + 
 
 // --- positions and forces -------------------------------------------------------------------------------------------
 
-// From a joint's coordinates: the pose T of its body in the parent, and its motion subspace in the body's frame. With the screws S of
-// X: Ad(outer^-1) S, or, for T = inner X^-1 outer, -Ad(outer^-1 X) S.
+// From a joint's coordinates: the pose T of its body in the parent, and its motion subspace in the body's frame. With
+// the screws S of X: Ad(outer^-1) S, or, for T = inner X^-1 outer, -Ad(outer^-1 X) S.
 void Linkage::place_joint(int body) {
     const TreeJoint& joint = joints[body];
     const Pose X = product_of_exponentials(
@@ -165,7 +165,8 @@ void Linkage::take_loads() {
 }
 
 // The upward half of a full pass: the coefficients of all nodes without total accelerations. Those that only the parent
-// node needs are stored in a few slots that stay in the processor's cache; stored coefficients of earlier passes are not changed.
+// node needs are stored in a few slots that stay in the processor's cache; stored coefficients of earlier passes are
+// not changed.
 bool Linkage::sweep() {
     fleeting_ = true;
     bool fine = true;
@@ -211,8 +212,8 @@ bool Linkage::rebuild(bool totals) {
 
 // --- accelerations --------------------------------------------------------------------------------------------------
 
-// Eqs. 4 to 7: acceleration of a node's joint, and the inputs of its two parts. Returns the sum of the magnitudes of the
-// terms of the joint's acceleration.
+// Eqs. 4 to 7: acceleration of a node's joint, and the inputs of its two parts. Returns the sum of the magnitudes of
+// the terms of the joint's acceleration.
 double Linkage::descend(int i) {
     const Node& n = nodes_[i];
     if (n.kind == united) return 0;
@@ -300,9 +301,9 @@ double Linkage::pending_operations() const {
     return sum;
 }
 
-// Called after a full pass that replaced an adaptive one. Whether the next pass should be adaptive, from the number of joints that
-// an adaptive pass would have computed. The total accelerations of all nodes, which this needs, cost about two full passes, so it
-// is checked once in `full_passes_before_return`.
+// Called after a full pass that replaced an adaptive one. Whether the next pass should be adaptive, from the number of
+// joints that an adaptive pass would have computed. The total accelerations of all nodes, which this needs, cost about
+// two full passes, so it is checked once in `full_passes_before_return`.
 void Linkage::consider_return(double error, Measure measure) {
     if (++full_passes_ % full_passes_before_return) return;
     const bool by_joint = measure == Measure::absolute_joint || measure == Measure::relative_joint;
@@ -311,7 +312,8 @@ void Linkage::consider_return(double error, Measure measure) {
     double whole = 0;
     for (const int b : moved_) {
         double size = 0;
-        for (int a = joints[b].first; a < joints[b].first + joints[b].count; ++a) size += acceleration_[a] * acceleration_[a];
+        for (int a = joints[b].first; a < joints[b].first + joints[b].count; ++a)
+            size += acceleration_[a] * acceleration_[a];
         sizes.push_back(size);
         whole = by_joint ? std::max(whole, size) : whole + size;
     }
@@ -332,7 +334,8 @@ Linkage::Outcome Linkage::advance(double dt, double error, Measure measure, bool
     Outcome outcome;
     singular_ = -1;
     take_loads();
-    const bool replaced = !complete && switching_ && nodes_.size() >= small && seconds > 1e30 && most < 0 && full_pass_is_cheaper();
+    const bool replaced = !complete && switching_ && nodes_.size() >= small && seconds > 1e30 && most < 0 &&
+                          full_pass_is_cheaper();
     const bool full = complete || replaced;
     operations_ = full ? full_operations_ : pending_operations();
     const bool anew = replaced || (complete && all_dirty_);
@@ -486,10 +489,8 @@ void Linkage::write_poses(std::vector<Pose>& result) const {
         const Node& n = nodes_[i];
         const Pose& here = world[i];
         const auto give = [&](int child, const Pose& pose) {
-            if (child >= 0)
-                world[child] = pose;
-            else if (child != none)
-                result[leaves_[~child].body] = pose;
+            if (child >= 0) world[child] = pose;
+            else if (child != none) result[leaves_[~child].body] = pose;
         };
         give(n.left, here);
         give(n.right, n.kind == united ? here : here * offset_[i]);

@@ -15,11 +15,11 @@ inline const Pose identity_pose;
 struct Assembly {
     double *I, *Y, *F, *p, *s, *U, *V, *C, *left, *tau, *v;
     Assembly(double* at, int h, int m, int stacked) {
-        I = at;         // (6, 6) articulated inertia of the top handle
-        Y = at + 36;    // (6, 6) acceleration of the bottom per acceleration of the top; two handles only
-        F = at + 72;    // (6, 6) F F' is the inverse inertia of the bottom while the top is held
+        I = at;  // (6, 6) articulated inertia of the top handle
+        Y = at + 36;  // (6, 6) acceleration of the bottom per acceleration of the top; two handles only
+        F = at + 72;  // (6, 6) F F' is the inverse inertia of the bottom while the top is held
         p = at + (h == 2 ? 108 : 36 * h);
-        s = p + 6;      // (6) the bottom accelerates by F s without inputs; two handles only
+        s = p + 6;  // (6) the bottom accelerates by F s without inputs; two handles only
         U = p + 6 * h;  // (6, m)
         V = U + 6 * m;  // (6, m)
         C = V + 6 * m;  // (m, m) inverse Cholesky factor, lower, by rows
@@ -37,8 +37,8 @@ struct Assembly {
 struct Descent {
     double *s_a, *s_z, *s_0;  // amplitudes of the left part's bottom; only where the left part has two handles
     double *a_a, *a_z, *a_0;  // acceleration of the right part's top; only where the right part is a node
-    double *b_z, *b_0;        // amplitudes of the right part's bottom; only where that is the bottom of the whole
-    double *u, *q_0, *size;   // (k, 6 h) and (k): joint acceleration; (k) sum of the magnitudes of the terms of q_0
+    double *b_z, *b_0;  // amplitudes of the right part's bottom; only where that is the bottom of the whole
+    double *u, *q_0, *size;  // (k, 6 h) and (k): joint acceleration; (k) sum of the magnitudes of the terms of q_0
     Descent(double* at, int h, int k, bool left_bottom, bool right_node, bool right_bottom) {
         const int blocks = 36 * h;
         s_a = at;

@@ -7,17 +7,18 @@
 //     phi   = I_B a_B + p_B - Y_B' f        force through the joint on B
 //     E' phi = (s_A, Q) - diag(1, armature) x
 //
-// with amplitudes x = (z_A, qdd). D x = (s_A, Q) - E' (I_B Y_A a + p_B - Y_B' f), D = E' I_B E + diag(1, armature) = C C'.
-// With U = I_B E C'^-1 and V = E C'^-1 the solution is
+// with amplitudes x = (z_A, qdd). D x = (s_A, Q) - E' (I_B Y_A a + p_B - Y_B' f), D = E' I_B E + diag(1, armature) = C
+// C'. With U = I_B E C'^-1 and V = E C'^-1 the solution is
 //
-//     t = U' Y_A a + V' (p_B - Y_B' f) - C^-1 (s_A, Q),   x = -C'^-1 t,   a_B = Y_A a - V t,   phi = I_B a_B + p_B - Y_B' f
+//     t = U' Y_A a + V' (p_B - Y_B' f) - C^-1 (s_A, Q),   x = -C'^-1 t,   a_B = Y_A a - V t,   phi = I_B a_B + p_B -
+//     Y_B' f
 //
 // and the coefficients of the whole are
 //
 //     I = I_A + Y_A' (I_B - U U') Y_A,   Y = Y_B (1 - V U') Y_A,   F = [F_B, Y_B V],   s = [s_B, -t(a = 0, f = 0)].
 //
-// F is compressed to six columns by Householder reflections H; amplitudes z of the whole become H (z, left) = (z_B, -t at
-// a = 0) of the parts. The inputs handed down are a and z, not f: the force on a light body between heavy ones would
+// F is compressed to six columns by Householder reflections H; amplitudes z of the whole become H (z, left) = (z_B, -t
+// at a = 0) of the parts. The inputs handed down are a and z, not f: the force on a light body between heavy ones would
 // be needed to more digits than a double has. For the same reason there are no inverse inertias here: the paper's
 // eq. 2, Phi_A - Phi_A W Phi_A, loses all digits at a light body; inertias and compliances here are sums of squares.
 #include <algorithm>
@@ -50,7 +51,7 @@ SUPPLE_INLINE void reflect(double* pivot, double* D, int stride, int m, const do
     for (int i = 0; i < m; ++i) w += v[i] * Eigen::Map<Columns>(D + i * stride);
     w *= tau;
     Eigen::Map<Columns>{pivot} -= w;
-    for (int i = 0; i < m; ++i) Eigen::Map<Columns>{D + i * stride} -= v[i] * w;
+    for (int i = 0; i < m; ++i) Eigen::Map<Columns>{D + i* stride} -= v[i] * w;
 }
 
 // R^T R <- R^T R + D^T D by Householder reflections; their vectors are kept, for changes of the right-hand side alone.
@@ -76,24 +77,20 @@ void triangulate(const Total& total, double* D, int m) {
         total.tau[j] = tau;
         const int start = j / 4 * 4;
         if constexpr (N == 12) {
-            if (start == 0)
-                reflect<12>(row, D, N, m, v, tau);
-            else if (start == 4)
-                reflect<8>(row + 4, D + 4, N, m, v, tau);
-            else
-                reflect<4>(row + 8, D + 8, N, m, v, tau);
+            if (start == 0) reflect<12>(row, D, N, m, v, tau);
+            else if (start == 4) reflect<8>(row + 4, D + 4, N, m, v, tau);
+            else reflect<4>(row + 8, D + 8, N, m, v, tau);
         } else {
-            if (start == 0)
-                reflect<6>(row, D, N, m, v, tau);
-            else
-                reflect<2>(row + 4, D + 4, N, m, v, tau);
+            if (start == 0) reflect<6>(row, D, N, m, v, tau);
+            else reflect<2>(row + 4, D + 4, N, m, v, tau);
         }
         for (int i = start; i < j; ++i) row[i] = 0;
         row[j] = diagonal;
     }
 }
 
-// The same reflections of the right-hand side r of the triangle and c of the added rows; the norm of the remaining c is rho.
+// The same reflections of the right-hand side r of the triangle and c of the added rows; the norm of the remaining c is
+// rho.
 template <int N>
 void reflect_constants(const Total& total, double* c, int m, double squares) {
     const int packs = (m + 3) / 4;
@@ -128,7 +125,8 @@ namespace {
 // Eliminates m columns E of the motion of a body of inertia I, one after the other: fills U, V and C. Returns the
 // largest factor by which a subtraction magnifies rounding errors; 0 where the last k columns, the joint's axes, do not
 // move independently.
-double eliminate(const double* inertia, const Vec6* E, const Linkage::Axis* axis, int m, int k, const Assembly& result) {
+double eliminate(const double* inertia, const Vec6* E, const Linkage::Axis* axis, int m, int k,
+                 const Assembly& result) {
     const Map6 I(inertia);
     double C[most_columns][most_columns];
     const int yielding = m - k;
@@ -183,7 +181,8 @@ bool transmits_nothing(const Linkage::Axis* axis, int k) {
 
 // Factor F of F_B F_B' + G G', `own` and m columns: side by side where they fit into six, otherwise a triangle by
 // Householder reflections. F_B is a triangle already where `triangle`.
-void add_compliance(const double* F, int own, bool triangle, const double* G, int m, const Assembly& result, int stacked) {
+void add_compliance(const double* F, int own, bool triangle, const double* G, int m, const Assembly& result,
+                    int stacked) {
     if (!stacked) {
         std::copy(F, F + 6 * own, result.F);
         std::copy(G, G + 6 * m, result.F + 6 * own);
@@ -206,7 +205,8 @@ void add_compliance(const double* F, int own, bool triangle, const double* G, in
     for (int i = 1; i < 6; ++i) std::fill(result.F + 6 * i, result.F + 7 * i, 0.0);
 }
 
-// Amplitudes before compression (6 of the triangle, then `count` rows) from those after it: top <- , rows <- H (top, rows).
+// Amplitudes before compression (6 of the triangle, then `count` rows) from those after it: top <- , rows <- H (top,
+// rows).
 void decompress(const Assembly& node, int count, double* top, double* rows) {
     const int padded = (count + 3) / 4 * 4;
     for (int j = 5; j >= 0; --j) {
@@ -232,8 +232,8 @@ void compress(const Assembly& node, int count, double* top, double* rows) {
 }
 
 // Amplitudes (z_B, -t) of the parts from six of the whole; on entry `rows` has the remainder of the compression.
-void parts_of_amplitudes(const Assembly& node, int own, int m, int stacked, bool triangle, const double* z, double* rows,
-                         double* z_b, double* x) {
+void parts_of_amplitudes(const Assembly& node, int own, int m, int stacked, bool triangle, const double* z,
+                         double* rows, double* z_b, double* x) {
     if (!stacked) {
         std::copy(z, z + own, z_b);
         std::copy(z + own, z + own + m, x);
@@ -279,10 +279,8 @@ bool Linkage::join(const Node& n, bool moved, bool totals) {
             if (child >= 0) worst = std::max(worst, magnification_[child]);
 
         Mat6 Y, reached;  // Y_A in B's frame; a_B per a
-        if constexpr (A == 1)
-            Y = Ad;
-        else
-            Y.noalias() = Ad * Map6(a.Y);
+        if constexpr (A == 1) Y = Ad;
+        else Y.noalias() = Ad * Map6(a.Y);
         reached = Y;
         Eigen::Matrix<double, most_columns, 6, Eigen::RowMajor> shares;  // t per a
         for (int i = 0; i < m; ++i) {
@@ -306,23 +304,20 @@ bool Linkage::join(const Node& n, bool moved, bool totals) {
             s_a.setZero();
             for (int i = 0; i < yielding; ++i) s_a.row(i) = amplitude(i, shares);
         }
-        for (int i = 0; i < k; ++i) to<Eigen::Matrix<double, 1, 6>>(down.u + 6 * H * i + t) = amplitude(yielding + i, shares);
+        for (int i = 0; i < k; ++i)
+            to<Eigen::Matrix<double, 1, 6>>(down.u + 6 * H * i + t) = amplitude(yielding + i, shares);
         if (n.right >= 0) to<Mat6>(down.a_a) = reached;
         if constexpr (B > 0) {
             double G[6 * most_columns];  // Y_B V
             for (int i = 0; i < m; ++i) {
-                if constexpr (B == 1)
-                    to<Vec6>(G + 6 * i) = MapVec(whole.V + 6 * i);
-                else
-                    to<Vec6>(G + 6 * i).noalias() = Map6(b.Y) * MapVec(whole.V + 6 * i);
+                if constexpr (B == 1) to<Vec6>(G + 6 * i) = MapVec(whole.V + 6 * i);
+                else to<Vec6>(G + 6 * i).noalias() = Map6(b.Y) * MapVec(whole.V + 6 * i);
             }
             add_compliance(b.F, own, b.triangle, G, m, whole, n.stacked);
-            if constexpr (B == 1)
-                to<Mat6>(whole.Y) = reached;
-            else
-                to<Mat6>(whole.Y).noalias() = Map6(b.Y) * reached;
+            if constexpr (B == 1) to<Mat6>(whole.Y) = reached;
+            else to<Mat6>(whole.Y).noalias() = Map6(b.Y) * reached;
             Eigen::Matrix<double, most_columns, 6, Eigen::RowMajor> of_z;  // t per z
-            Mat6 kept = Mat6::Zero();                                     // z_B per z
+            Mat6 kept = Mat6::Zero();  // z_B per z
             for (int c = 0; c < 6; ++c) {
                 double z[6] = {}, rows[6 + most_columns] = {}, z_b[6] = {}, x[most_columns];
                 z[c] = 1;
@@ -356,10 +351,8 @@ bool Linkage::join(const Node& n, bool moved, bool totals) {
     Vec6 phi = MapVec(b.p);
     for (int i = 0; i < m; ++i) phi -= constant[i] * MapVec(whole.U + 6 * i);
     const Vec6 on_left = transform_wrench(T.inverse(), phi);
-    if constexpr (A == 1)
-        to<Vec6>(whole.p) = MapVec(a.p) + on_left;
-    else
-        to<Vec6>(whole.p) = MapVec(a.p) + Map6(a.Y).transpose() * on_left;
+    if constexpr (A == 1) to<Vec6>(whole.p) = MapVec(a.p) + on_left;
+    else to<Vec6>(whole.p) = MapVec(a.p) + Map6(a.Y).transpose() * on_left;
     if constexpr (B > 0) {
         Vec6 s = Vec6::Zero();
         double rows[6 + most_columns];
@@ -383,13 +376,15 @@ bool Linkage::join(const Node& n, bool moved, bool totals) {
             if (!n.stacked) to<Vec6>(down.b_0).setZero();
         to<Vec6>(whole.s) = s;
     }
-    write_constants(n, whole, constant, sizes, A == 2 ? down.s_0 : nullptr, n.right >= 0 ? down.a_0 : nullptr, down.q_0, down.size);
+    write_constants(n, whole, constant, sizes, A == 2 ? down.s_0 : nullptr, n.right >= 0 ? down.a_0 : nullptr, down.q_0,
+                    down.size);
     if (totals) join_total<A, B>(n, a, b, moved);
     return true;
 }
 
 // t = V' p_B - C^-1 (s_A, Q), and the sum of the magnitudes of its terms.
-void Linkage::constants(const Node& n, const Assembly& whole, const Part& b, const double* s, double* t, double* sizes) const {
+void Linkage::constants(const Node& n, const Assembly& whole, const Part& b, const double* s, double* t,
+                        double* sizes) const {
     const int k = n.joint < 0 ? 0 : joints[n.joint].count, first = k ? joints[n.joint].first : 0, m = n.columns;
     for (int i = 0; i < m; ++i) {
         const MapVec V(whole.V + 6 * i), p(b.p);
@@ -439,7 +434,8 @@ void Linkage::join_total(const Node& n, const Part& a, const Part& b, bool moved
     const Descent down(descent_.data() + n.descent, H, k, A == 2, n.right >= 0, B == 2);
     const Total total(total_.data() + n.total, N);
     const int t = H == 1 || n.top_first ? 0 : 6, o = 6 - t;
-    const bool scattered = n.stacked && !b.triangle;  // the amplitudes of B's bottom are no triangle in those of the whole
+    // The amplitudes of B's bottom are no triangle in those of the whole
+    const bool scattered = n.stacked && !b.triangle;
     double c[24];
     int rows = 0;
 

@@ -250,7 +250,8 @@ void Linkage::count_operations() {
         const bool left_bottom = n.left_handles == 2, right_node = n.right >= 0, right_bottom = n.right_keeps == 2;
         double join = kinematics + m * (48 + 12 * m) + m * m * m / 6;
         if (h > 0) join += 432 + 72 * m + (left_bottom ? 216 : 0) + 6 * h * m * m / 2;
-        if (h == 2) join += 36 * m + (right_bottom ? 36 * m + 216 : 0) + (right_node ? 36 * m : 0) + 24.0 * 6 * n.stacked;
+        if (h == 2)
+            join += 36 * m + (right_bottom ? 36 * m + 216 : 0) + (right_node ? 36 * m : 0) + 24.0 * 6 * n.stacked;
         const double descend = 36 * h * (left_bottom + right_node) + 6 * h * k + (right_bottom ? 36 : 0);
         const double total = n.kind == joined ? 2 * N * N * n.rows + 216 * h * (left_bottom + 2 * right_node) : 40;
         update_operations_[i] = static_cast<float>(indirect * (join + total));
@@ -271,10 +272,10 @@ std::vector<int> Linkage::leaf_bodies() const {
 
 std::size_t Linkage::bytes() const {
     const auto of = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
-    return of(nodes_) + of(leaves_) + of(leaf_inertia_) + of(leaf_bias_) + of(body_wrench_) + of(motion_) + of(descent_) + of(total_) +
-           of(magnification_) + of(update_operations_) +
-           of(across_) + of(offset_) + of(bottom_) + of(world_) + of(subspace_) + of(handle_input_) + of(node_total_) +
-           of(joints) + of(axes) + of(inertia) + of(q) + of(queue_) + of(moved_) + of(visited_);
+    return of(nodes_) + of(leaves_) + of(leaf_inertia_) + of(leaf_bias_) + of(body_wrench_) + of(motion_) +
+           of(descent_) + of(total_) + of(magnification_) + of(update_operations_) + of(across_) + of(offset_) +
+           of(bottom_) + of(world_) + of(subspace_) + of(handle_input_) + of(node_total_) + of(joints) + of(axes) +
+           of(inertia) + of(q) + of(queue_) + of(moved_) + of(visited_);
 }
 
 }  // namespace supple

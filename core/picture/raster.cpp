@@ -53,7 +53,8 @@ void Canvas::triangle(const double* corners, const double* colours) {
         const int j = (i + 1) % 3, k = (i + 2) % 3;
         px[i] = static_cast<float>((y[j] - y[k]) / area);
         py[i] = static_cast<float>((x[k] - x[j]) / area);
-        at[i] = static_cast<float>(((x[j] - left - 0.5) * (y[k] - top - 0.5) - (x[k] - left - 0.5) * (y[j] - top - 0.5)) / area);
+        at[i] = static_cast<float>(
+            ((x[j] - left - 0.5) * (y[k] - top - 0.5) - (x[k] - left - 0.5) * (y[j] - top - 0.5)) / area);
     }
     for (int row = top; row <= bottom; ++row) {
         const float down = static_cast<float>(row - top);
@@ -62,12 +63,9 @@ void Canvas::triangle(const double* corners, const double* colours) {
         float first = 0.0f, last = static_cast<float>(right - left);
         const float w[3] = {w0, w1, w2};
         for (int i = 0; i < 3; ++i) {
-            if (px[i] > 0.0f)
-                first = std::max(first, -w[i] / px[i]);
-            else if (px[i] < 0.0f)
-                last = std::min(last, -w[i] / px[i]);
-            else if (w[i] < 0.0f)
-                last = -1.0f;
+            if (px[i] > 0.0f) first = std::max(first, -w[i] / px[i]);
+            else if (px[i] < 0.0f) last = std::min(last, -w[i] / px[i]);
+            else if (w[i] < 0.0f) last = -1.0f;
         }
         if (!(first <= last)) continue;
         const std::size_t start = static_cast<std::size_t>(row) * columns + left;

@@ -8,15 +8,15 @@
 namespace supple {
 
 class Canvas {
-public:
+   public:
     // Pixels are computed `samples` x `samples` times and averaged.
     Canvas(int width, int height, int samples);
 
     // Fills it with rows of colours (height, 3) and clears the depths.
     void clear(const double* rows);
 
-    // Draws n triangles. Corners (n, 3, 3): x to the right and y downwards in pixels, then nearness, which is larger closer to
-    // the camera and linear in the picture. Colours (n, 3, 3) of the corners, 0 to 255.
+    // Draws n triangles. Corners (n, 3, 3): x to the right and y downwards in pixels, then nearness, which is larger
+    // closer to the camera and linear in the picture. Colours (n, 3, 3) of the corners, 0 to 255.
     void draw(const double* corners, const double* colours, std::size_t n);
 
     // Averages the samples into a picture (height, width, 3).
@@ -25,7 +25,7 @@ public:
     int width() const { return width_; }
     int height() const { return height_; }
 
-private:
+   private:
     void triangle(const double* corners, const double* colours);
 
     int width_, height_, samples_;

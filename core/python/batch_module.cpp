@@ -1,13 +1,12 @@
 // Bindings of batches: copies of one reduced model that are stepped together.
-#include "reduced/batch.hpp"
-
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
 #include <stdexcept>
 
-#include "python/module.hpp"
 #include "python/arrays.hpp"
+#include "python/module.hpp"
+#include "reduced/batch.hpp"
 
 namespace nb = nanobind;
 using namespace supple;
@@ -38,10 +37,12 @@ std::vector<int> checked(const Indices& copies, int n) {
 }
 
 // The caller has checked the shape.
-int apply(Batch& b, const nb::ndarray<const double, nb::ndim<3>, nb::device::cpu>& wrenches, bool world, const Indices& copies) {
+int apply(Batch& b, const nb::ndarray<const double, nb::ndim<3>, nb::device::cpu>& wrenches, bool world,
+          const Indices& copies) {
     const std::vector<int> which = checked(copies, b.copies);
     const std::int64_t strides[] = {wrenches.stride(0), wrenches.stride(1), wrenches.stride(2)};
-    if (wrenches.shape(0) != which.size() || wrenches.shape(1) != static_cast<std::size_t>(b.tips) || wrenches.shape(2) != 6)
+    if (wrenches.shape(0) != which.size() || wrenches.shape(1) != static_cast<std::size_t>(b.tips) ||
+        wrenches.shape(2) != 6)
         throw std::invalid_argument("array of unexpected size");
     return b.apply(wrenches.data(), strides, world, which);
 }
@@ -53,8 +54,8 @@ void set_rows(Columns& columns, const Doubles& values, const std::vector<int>& w
         for (std::size_t r = 0; r < rows; ++r) columns.row(static_cast<int>(r))[which[i]] = values.data()[i * rows + r];
 }
 
-LinearBatch* linear_batch(const Doubles& mass, const Doubles& damping, const Doubles& stiffness, const Doubles& bias, const Doubles& poses,
-                          const Doubles& maps, double h, int copies, int threads) {
+LinearBatch* linear_batch(const Doubles& mass, const Doubles& damping, const Doubles& stiffness, const Doubles& bias,
+                          const Doubles& poses, const Doubles& maps, double h, int copies, int threads) {
     const std::size_t m = bias.size(), tips = poses.size() / 16;
     for (const Doubles* each : {&mass, &damping, &stiffness}) expect(*each, m * m);
     expect(maps, 6 * tips * m);
@@ -88,33 +89,41 @@ void bind_batch(nb::module_& module) {
              })
         .def("step", &Batch::step, nb::call_guard<nb::gil_scoped_release>())
         .def("update", &Batch::update, nb::call_guard<nb::gil_scoped_release>())
-        .def_prop_ro("failed", [](const Batch& b) {
-            std::vector<int> found;
-            for (int i = 0; i < b.copies; ++i)
-                if (b.failed[i]) found.push_back(i);
-            return found;
-        })
-        .def("clear_failed", [](Batch& b, const Indices& copies) { for (int i : checked(copies, b.copies)) b.failed[i] = 0; })
+        .def_prop_ro("failed",
+                     [](const Batch& b) {
+                         std::vector<int> found;
+                         for (int i = 0; i < b.copies; ++i)
+                             if (b.failed[i]) found.push_back(i);
+                         return found;
+                     })
+        .def("clear_failed",
+             [](Batch& b, const Indices& copies) {
+                 for (int i : checked(copies, b.copies)) b.failed[i] = 0;
+             })
         // views of memory that every step overwrites
-        .def_prop_ro("poses", [](Batch& b) {
-            return view(nb::find(b), b.pose, {std::size_t(b.copies), std::size_t(b.tips), 4, 4});
-        }, automatic)
-        .def_prop_ro("velocities", [](Batch& b) {
-            return view(nb::find(b), b.velocity, {std::size_t(b.copies), std::size_t(b.tips), 6});
-        }, automatic)
-        .def_prop_ro("wrenches", [](Batch& b) {
-            return view(nb::find(b), b.wrench, {std::size_t(b.copies), std::size_t(b.tips), 6});
-        }, automatic)
-        .def_prop_ro("in_body", [](Batch& b) {
-            return view(nb::find(b), b.in_body, {std::size_t(b.copies), std::size_t(b.tips)});
-        }, automatic)
-        .def_prop_ro("base", [](Batch& b) { return view(nb::find(b), b.base, {std::size_t(b.copies), 12}); }, automatic)
+        .def_prop_ro(
+            "poses",
+            [](Batch& b) { return view(nb::find(b), b.pose, {std::size_t(b.copies), std::size_t(b.tips), 4, 4}); },
+            automatic)
+        .def_prop_ro(
+            "velocities",
+            [](Batch& b) { return view(nb::find(b), b.velocity, {std::size_t(b.copies), std::size_t(b.tips), 6}); },
+            automatic)
+        .def_prop_ro(
+            "wrenches",
+            [](Batch& b) { return view(nb::find(b), b.wrench, {std::size_t(b.copies), std::size_t(b.tips), 6}); },
+            automatic)
+        .def_prop_ro(
+            "in_body",
+            [](Batch& b) { return view(nb::find(b), b.in_body, {std::size_t(b.copies), std::size_t(b.tips)}); },
+            automatic)
+        .def_prop_ro(
+            "base", [](Batch& b) { return view(nb::find(b), b.base, {std::size_t(b.copies), 12}); }, automatic)
         .def_prop_ro("time", [](Batch& b) { return view(nb::find(b), b.time, {std::size_t(b.copies)}); }, automatic);
     nb::class_<LinearBatch, Batch>(module, "LinearBatch")
         .def_static("create", &linear_batch, nb::rv_policy::take_ownership)
-        .def("add_target", [](LinearBatch& b, const Doubles& goal, const Doubles& offset) {
-            return b.add_target(vector(goal), vector(offset));
-        })
+        .def("add_target", [](LinearBatch& b, const Doubles& goal,
+                              const Doubles& offset) { return b.add_target(vector(goal), vector(offset)); })
         .def("set_target",
              [](LinearBatch& b, int target, const Doubles& changes, const Indices& copies) {
                  const std::vector<int> which = checked(copies, b.copies);
@@ -128,9 +137,17 @@ void bind_batch(nb::module_& module) {
                  set_rows(b.v, v, which);
                  set_rows(b.time, time, which);
              })
-        .def_prop_ro("y", [](LinearBatch& b) { return view(nb::find(b), b.y, {std::size_t(b.copies), std::size_t(b.y.rows())}); }, automatic)
-        .def_prop_ro("v", [](LinearBatch& b) { return view(nb::find(b), b.v, {std::size_t(b.copies), std::size_t(b.v.rows())}); }, automatic);
+        .def_prop_ro(
+            "y",
+            [](LinearBatch& b) { return view(nb::find(b), b.y, {std::size_t(b.copies), std::size_t(b.y.rows())}); },
+            automatic)
+        .def_prop_ro(
+            "v",
+            [](LinearBatch& b) { return view(nb::find(b), b.v, {std::size_t(b.copies), std::size_t(b.v.rows())}); },
+            automatic);
     nb::class_<ThreadedBatch, Batch>(module, "ThreadedBatch")
         .def(nb::init<std::vector<BatchMember*>, int, int>(), nb::keep_alive<1, 2>())
-        .def("mark_changed", [](ThreadedBatch& b, const Indices& copies) { for (int i : checked(copies, b.copies)) b.load_changed(i); });
+        .def("mark_changed", [](ThreadedBatch& b, const Indices& copies) {
+            for (int i : checked(copies, b.copies)) b.load_changed(i);
+        });
 }

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "python/arrays.hpp"
 #include "python/module.hpp"
-#include "reduced/blended.hpp"
 #include "python/motion_module.hpp"
 #include "python/target_map.hpp"
-#include "python/arrays.hpp"
+#include "reduced/blended.hpp"
 
 namespace nb = nanobind;
 using namespace supple;
@@ -22,8 +22,8 @@ class BlendedCore {
     std::vector<double> poses;  // (links, 4, 4)
     std::vector<double> velocities;  // (links, 6) body twists
     TipArrays tip_arrays;
-    std::vector<TargetMap> targets;             // of every model
-    std::vector<Vector> bound_values_at_home;   // of every model, with its own set-points
+    std::vector<TargetMap> targets;  // of every model
+    std::vector<Vector> bound_values_at_home;  // of every model, with its own set-points
 
     BlendedCore(int tips, int count, double radius, double power, int neighbours, bool published, double h, int threads)
         : links(count, threads), poses(16 * count, 0.0) {
@@ -39,8 +39,8 @@ class BlendedCore {
 
     // frames and cores (n, n) of compliance, inverse mass and inverse damping
     void add(const Doubles& home, const std::vector<Doubles>& frames, const std::vector<Doubles>& cores,
-             const Doubles& wrench, const Doubles& cobasis, const Doubles& rest,
-             const Doubles& maps, double energy, bool damped, double fade) {
+             const Doubles& wrench, const Doubles& cobasis, const Doubles& rest, const Doubles& maps, double energy,
+             bool damped, double fade) {
         const std::size_t n = 6 * model.tips.size(), m = cobasis.size() / n;
         expect(home, 16 * model.tips.size());
         expect(wrench, n);
@@ -76,8 +76,8 @@ class BlendedCore {
         links.update(model.used, poses.data());
     }
 
-    // Sets the set-points of an array (dof,), see `TargetMap`: offsets of the tips and values of the bounded coordinates now, twists of the
-    // links when they are needed.
+    // Sets the set-points of an array (dof,), see `TargetMap`: offsets of the tips and values of the bounded
+    // coordinates now, twists of the links when they are needed.
     bool set_targets(nb::handle given, std::size_t dof, double furthest) {
         Doubles array;
         if (!targets.at(0).read(given, dof, furthest, array)) return false;
@@ -97,18 +97,21 @@ class BlendedCore {
         const double budget = model.energy_budget;
         double speed = 1e-6;
         for (const Blended::Tip& tip : before)
-            speed = std::max({speed, tip.velocity.head<3>().cwiseAbs().maxCoeff() / model.radius, tip.velocity.tail<3>().cwiseAbs().maxCoeff()});
+            speed = std::max({speed, tip.velocity.head<3>().cwiseAbs().maxCoeff() / model.radius,
+                              tip.velocity.tail<3>().cwiseAbs().maxCoeff()});
         const double small = 1e-6 / speed;
         std::vector<double> first;
         for (double sign : {-1.0, 1.0}) {
-            for (std::size_t e = 0; e < before.size(); ++e) model.tips[e].pose = before[e].pose * exp(sign * small * before[e].velocity);
+            for (std::size_t e = 0; e < before.size(); ++e)
+                model.tips[e].pose = before[e].pose * exp(sign * small * before[e].velocity);
             model.poses_changed();
             update();
             if (sign < 0) first = poses;
         }
         velocities.resize(6 * links.count());
         for (int i = 0; i < links.count(); ++i)
-            Eigen::Map<Vec6>(velocities.data() + 6 * i) = log(pose(&poses[16 * i]).seen_from(pose(&first[16 * i]))) / (2 * small);
+            Eigen::Map<Vec6>(velocities.data() + 6 * i) = log(pose(&poses[16 * i]).seen_from(pose(&first[16 * i]))) /
+                                                          (2 * small);
         model.tips = before;
         model.poses_changed();
         if (has_budget) model.set_energy_budget(budget);
@@ -156,11 +159,15 @@ void bind_blended(nb::module_& module) {
                  c.targets.clear();
              })
         .def("add_path",  // poses at rest between two models: shares (k,), displacements and slopes (k, n), scaled
-             [](BlendedCore& c, int first, int second, const Doubles& shares, const Doubles& displacements, const Doubles& slopes) {
+             [](BlendedCore& c, int first, int second, const Doubles& shares, const Doubles& displacements,
+                const Doubles& slopes) {
                  const std::size_t n = 6 * c.model.tips.size(), k = shares.size();
                  expect(displacements, n * k);
                  expect(slopes, n * k);
-                 c.model.add_path({first, second, {shares.data(), shares.data() + k}, Eigen::Map<const Matrix>(displacements.data(), n, k),
+                 c.model.add_path({first,
+                                   second,
+                                   {shares.data(), shares.data() + k},
+                                   Eigen::Map<const Matrix>(displacements.data(), n, k),
                                    Eigen::Map<const Matrix>(slopes.data(), n, k)});
              })
         .def("set_limits",
@@ -190,20 +197,22 @@ void bind_blended(nb::module_& module) {
                  c.model.samples.at(i).bound_values = vector(values);
              })
         .def("prepare_targets",  // of the next model; `bound_values` (bounds,) are those without a change
-             [](BlendedCore& c, std::vector<int> places, const Doubles& values, const Doubles& now, const Doubles& later, const Doubles& bound_values) {
+             [](BlendedCore& c, std::vector<int> places, const Doubles& values, const Doubles& now,
+                const Doubles& later, const Doubles& bound_values) {
                  expect(bound_values, c.model.lower.size());
                  c.bound_values_at_home.resize(c.targets.size());
                  c.bound_values_at_home.push_back(vector(bound_values));
                  c.targets.emplace_back(std::move(places), values, now, later);
              })
         .def("set_targets", &BlendedCore::set_targets)
-        .def_prop_ro("participant", [](BlendedCore& c) -> Participant* { return &c.model; },
-                     nb::rv_policy::reference_internal)
+        .def_prop_ro(
+            "participant", [](BlendedCore& c) -> Participant* { return &c.model; }, nb::rv_policy::reference_internal)
         .def("relax", &BlendedCore::relax)
-        .def("velocities", [](BlendedCore& c) {
-            c.update_velocities();
-            return numpy(std::vector<double>(c.velocities), {c.velocities.size() / 6, 6});
-        })
+        .def("velocities",
+             [](BlendedCore& c) {
+                 c.update_velocities();
+                 return numpy(std::vector<double>(c.velocities), {c.velocities.size() / 6, 6});
+             })
         .def("blend", [](BlendedCore& c) { c.model.blend(); })
         .def("set_state", &BlendedCore::set_state)
         .def("set_presence",  // of the first models; that of later ones is 1
@@ -215,32 +224,56 @@ void bind_blended(nb::module_& module) {
         .def("ignore_loads", [](BlendedCore& c) { c.model.loads_known = false; })  // weights depend on poses only
         .def("set_energy_budget", [](BlendedCore& c, double energy) { c.model.set_energy_budget(energy); })
         // J, (1,); (0,) before the first step
-        .def_prop_ro("energy_budget", [](const BlendedCore& c) {
-            Vector all = Vector::Constant(c.model.has_energy_budget() ? 1 : 0, c.model.energy_budget);
-            return copied(all);
-        }, copy)
-        .def_prop_ro("presence", [](const BlendedCore& c) {
-            Vector all(c.model.samples.size());
-            for (std::size_t i = 0; i < c.model.samples.size(); ++i) all[i] = c.model.presence(static_cast<int>(i));
-            return copied(all);
-        }, copy)
-        .def_prop_ro("state", [](const BlendedCore& c) { return copied(c.state()); }, copy)
+        .def_prop_ro(
+            "energy_budget",
+            [](const BlendedCore& c) {
+                Vector all = Vector::Constant(c.model.has_energy_budget() ? 1 : 0, c.model.energy_budget);
+                return copied(all);
+            },
+            copy)
+        .def_prop_ro(
+            "presence",
+            [](const BlendedCore& c) {
+                Vector all(c.model.samples.size());
+                for (std::size_t i = 0; i < c.model.samples.size(); ++i) all[i] = c.model.presence(static_cast<int>(i));
+                return copied(all);
+            },
+            copy)
+        .def_prop_ro(
+            "state", [](const BlendedCore& c) { return copied(c.state()); }, copy)
         // as of the last blend, in scaled twists
-        .def_prop_ro("weights", [](const BlendedCore& c) { return copied(c.model.weights()); }, copy)
-        .def_prop_ro("basis", [](const BlendedCore& c) { return copied(c.model.basis); }, copy)
-        .def_prop_ro("compliance", [](const BlendedCore& c) { return copied(c.model.blended(Blended::compliance_kind)); }, copy)
-        .def_prop_ro("inverse_mass", [](const BlendedCore& c) { return copied(c.model.blended(Blended::inverse_mass_kind)); }, copy)
-        .def_prop_ro("inverse_damping", [](const BlendedCore& c) { return copied(c.model.damped ? c.model.blended(Blended::inverse_damping_kind) : Matrix()); }, copy)
-        .def_prop_ro("strain", [](const BlendedCore& c) { return copied(c.model.strain()); }, copy)
-        .def_prop_ro("load_displacement", [](const BlendedCore& c) { return copied(c.model.load_displacement); }, copy)
-        .def_prop_ro("xi", [](const BlendedCore& c) { return copied(c.model.xi); }, copy)
-        .def_prop_ro("holding_wrench", [](const BlendedCore& c) { return copied(c.model.holding_wrench()); }, copy)
-        .def_prop_ro("means", [](const BlendedCore& c) {
-            std::vector<double> rows(16 * c.model.means.size(), 0.0);
-            for (std::size_t e = 0; e < c.model.means.size(); ++e) {
-                write(c.model.means[e], &rows[16 * e]);
-                rows[16 * e + 15] = 1;
-            }
-            return numpy(std::move(rows), {c.model.means.size(), 4, 4});
-        }, copy);
+        .def_prop_ro(
+            "weights", [](const BlendedCore& c) { return copied(c.model.weights()); }, copy)
+        .def_prop_ro(
+            "basis", [](const BlendedCore& c) { return copied(c.model.basis); }, copy)
+        .def_prop_ro(
+            "compliance", [](const BlendedCore& c) { return copied(c.model.blended(Blended::compliance_kind)); }, copy)
+        .def_prop_ro(
+            "inverse_mass", [](const BlendedCore& c) { return copied(c.model.blended(Blended::inverse_mass_kind)); },
+            copy)
+        .def_prop_ro(
+            "inverse_damping",
+            [](const BlendedCore& c) {
+                return copied(c.model.damped ? c.model.blended(Blended::inverse_damping_kind) : Matrix());
+            },
+            copy)
+        .def_prop_ro(
+            "strain", [](const BlendedCore& c) { return copied(c.model.strain()); }, copy)
+        .def_prop_ro(
+            "load_displacement", [](const BlendedCore& c) { return copied(c.model.load_displacement); }, copy)
+        .def_prop_ro(
+            "xi", [](const BlendedCore& c) { return copied(c.model.xi); }, copy)
+        .def_prop_ro(
+            "holding_wrench", [](const BlendedCore& c) { return copied(c.model.holding_wrench()); }, copy)
+        .def_prop_ro(
+            "means",
+            [](const BlendedCore& c) {
+                std::vector<double> rows(16 * c.model.means.size(), 0.0);
+                for (std::size_t e = 0; e < c.model.means.size(); ++e) {
+                    write(c.model.means[e], &rows[16 * e]);
+                    rows[16 * e + 15] = 1;
+                }
+                return numpy(std::move(rows), {c.model.means.size(), 4, 4});
+            },
+            copy);
 }

@@ -5,8 +5,8 @@
 #include "elastic/elements.hpp"
 #include "elastic/interface_frame.hpp"
 #include "elastic/reduced_force.hpp"
-#include "python/module.hpp"
 #include "python/arrays.hpp"
+#include "python/module.hpp"
 
 namespace nb = nanobind;
 using namespace supple;
@@ -34,8 +34,9 @@ nb::tuple evaluate(ReducedForce& of, const Doubles& eta, bool with_tangent) {
 
 template <class T>
 void bind_reduced_force(nb::class_<T, ReducedForce>& of) {
-    of.def("evaluate", [](T& force, const Doubles& eta) { return evaluate(force, eta, true); })
-        .def("force", [](T& force, const Doubles& eta) { return evaluate(force, eta, false); });
+    of.def("evaluate", [](T& force, const Doubles& eta) {
+          return evaluate(force, eta, true);
+      }).def("force", [](T& force, const Doubles& eta) { return evaluate(force, eta, false); });
 }
 
 nb::tuple element_forces(Elements& of, const Doubles& u, bool with_tangent, const Doubles* last_step = nullptr) {
@@ -47,10 +48,12 @@ nb::tuple element_forces(Elements& of, const Doubles& u, bool with_tangent, cons
     double energy;
     {
         nb::gil_scoped_release release;
-        energy = of.evaluate(u.data(), force.data(), with_tangent ? tangent.data() : nullptr, inverted, last_step ? last_step->data() : nullptr);
+        energy = of.evaluate(u.data(), force.data(), with_tangent ? tangent.data() : nullptr, inverted,
+                             last_step ? last_step->data() : nullptr);
     }
     if (!with_tangent) return nb::make_tuple(energy, numpy(std::move(force), {n, 3}), inverted);
-    return nb::make_tuple(energy, numpy(std::move(force), {n, 3}), numpy(std::move(tangent), {of.blocks(), 3, 3}), inverted);
+    return nb::make_tuple(energy, numpy(std::move(force), {n, 3}), numpy(std::move(tangent), {of.blocks(), 3, 3}),
+                          inverted);
 }
 
 }  // namespace
@@ -59,7 +62,8 @@ void bind_elastic(nb::module_& module) {
     nb::class_<Elements>(module, "Elements")
         .def("__init__",
              [](Elements* self, const Doubles& nodes, const Integers& tets, bool stvk, double mu, double lam) {
-                 const int n = static_cast<int>(nodes.size() / 3), t = static_cast<int>(tets.size() / Elements::corners);
+                 const int n = static_cast<int>(nodes.size() / 3),
+                           t = static_cast<int>(tets.size() / Elements::corners);
                  expect(nodes, 3 * static_cast<std::size_t>(n));
                  for (std::size_t i = 0; i < tets.size(); ++i)
                      if (tets.data()[i] < 0 || tets.data()[i] >= n) throw std::invalid_argument("node out of range");
@@ -67,9 +71,12 @@ void bind_elastic(nb::module_& module) {
              })
         .def("forces", [](Elements& e, const Doubles& u) { return element_forces(e, u, false); })
         .def("tangent", [](Elements& e, const Doubles& u) { return element_forces(e, u, true); })
-        .def("tangent_after", [](Elements& e, const Doubles& u, const Doubles& step) { return element_forces(e, u, true, &step); })
+        .def("tangent_after",
+             [](Elements& e, const Doubles& u, const Doubles& step) { return element_forces(e, u, true, &step); })
         .def("pattern",
-             [](const Elements& e) { return nb::make_tuple(numpy_integers(e.row_starts()), numpy_integers(e.columns())); })
+             [](const Elements& e) {
+                 return nb::make_tuple(numpy_integers(e.row_starts()), numpy_integers(e.columns()));
+             })
         .def("gradients", [](const Elements& e) {
             const std::size_t t = e.count(), q = Elements::points, a = Elements::corners;
             std::vector<double> volumes;
@@ -89,22 +96,25 @@ void bind_elastic(nb::module_& module) {
     });
     bind_reduced_force(quartic);
     nb::class_<CubatureForce, ReducedForce> cubature(module, "CubatureForce");
-    cubature.def("__init__",
-                 [](CubatureForce* self, int r, const Doubles& gradients, const Doubles& weights, bool stvk, double mu, double lam) {
-                     expect(gradients, weights.size() * 9 * r);
-                     new (self) CubatureForce(r, static_cast<int>(weights.size()), gradients.data(), weights.data(), {stvk, mu, lam});
-                 });
+    cubature.def("__init__", [](CubatureForce* self, int r, const Doubles& gradients, const Doubles& weights, bool stvk,
+                                double mu, double lam) {
+        expect(gradients, weights.size() * 9 * r);
+        new (self)
+            CubatureForce(r, static_cast<int>(weights.size()), gradients.data(), weights.data(), {stvk, mu, lam});
+    });
     bind_reduced_force(cubature);
 
     nb::class_<InterfaceFrame>(module, "InterfaceFrame")
         .def("__init__",
-             [](InterfaceFrame* self, const Doubles& point, const Doubles& point_rate, const Doubles& matrix, const Doubles& matrix_rate) {
+             [](InterfaceFrame* self, const Doubles& point, const Doubles& point_rate, const Doubles& matrix,
+                const Doubles& matrix_rate) {
                  const std::size_t d = point_rate.size() / 3;
                  expect(point, 3);
                  expect(point_rate, 3 * d);
                  expect(matrix, 9);
                  expect(matrix_rate, 9 * d);
-                 new (self) InterfaceFrame(static_cast<int>(d), point.data(), point_rate.data(), matrix.data(), matrix_rate.data());
+                 new (self) InterfaceFrame(static_cast<int>(d), point.data(), point_rate.data(), matrix.data(),
+                                           matrix_rate.data());
              })
         .def("contracted",  // for tests: geometric stiffness (d, d) of a wrench (6,) in the frame's own axes
              [](InterfaceFrame& f, const Doubles& z, const Doubles& wrench) {

@@ -6,21 +6,21 @@
 #include <stdexcept>
 #include <utility>
 
-#include "python/equations.hpp"
 #include "engine/stepper.hpp"
+#include "python/equations.hpp"
 #include "python/finite_array.hpp"
 
 namespace supple {
 
 // What the numbers of a user's array mean: torques and set-points (dof,) of the spanning tree, controls (actuators,).
 struct ArrayInputs {
-    std::vector<int> axes;              // of the tree's coordinates
-    std::vector<double> efforts;        // (axes,) largest torque on each coordinate; zero where none acts
-    std::vector<int> sprung, motors;    // per coordinate: whether it has a spring; row of the motor on it, -1 without
-    std::vector<double> lower, upper;   // ranges of controls
-    std::vector<double> shares;         // per actuator: change of its force with the set-point of the spring that contains it
-    // By name: actuators; coordinates that take a torque; set-points of the coordinates' springs, of the couplings' springs (from
-    // `axes()` on) and of motors (from there on).
+    std::vector<int> axes;  // of the tree's coordinates
+    std::vector<double> efforts;  // (axes,) largest torque on each coordinate; zero where none acts
+    std::vector<int> sprung, motors;  // per coordinate: whether it has a spring; row of the motor on it, -1 without
+    std::vector<double> lower, upper;  // ranges of controls
+    std::vector<double> shares;  // per actuator: change of its force with the set-point of the spring that contains it
+    // By name: actuators; coordinates that take a torque; set-points of the coordinates' springs, of the couplings'
+    // springs (from `axes()` on) and of motors (from there on).
     NamedNumbers controls, torques, targets;
 };
 
@@ -28,14 +28,17 @@ class Engine {
    public:
     System system;
     ArrayInputs arrays;
-    std::optional<Stepper> stepper;  // has the state; it stays where it is when `start` makes another one, because a World refers to it
+    // Has the state; it stays where it is when `start` makes another one, because a World refers to it
+    std::optional<Stepper> stepper;
 
     Engine(const Equations& of, const Acting& acting) : system(of.new_system()) { act(acting); }
 
-    // (actuators, 4): whether it is on, control, activation, and the constant part of the force that the springs contain.
+    // (actuators, 4): whether it is on, control, activation, and the constant part of the force that the springs
+    // contain.
     Array actuation() const {
         std::vector<double> values;
-        for (const Actuation& each : system.actuation) values.insert(values.end(), {each.on ? 1.0 : 0.0, each.control, each.activation, each.contained});
+        for (const Actuation& each : system.actuation)
+            values.insert(values.end(), {each.on ? 1.0 : 0.0, each.control, each.activation, each.contained});
         return numpy(std::move(values), {system.actuation.size(), 4});
     }
     void set_actuation(const Doubles& values) {
@@ -48,7 +51,8 @@ class Engine {
             each.activation = *at++;
             each.contained = *at++;
         }
-        for (std::size_t i = 0; stepper && i < system.actuation.size(); ++i) stepper->state.activation[i] = system.actuation[i].activation;
+        for (std::size_t i = 0; stepper && i < system.actuation.size(); ++i)
+            stepper->state.activation[i] = system.actuation[i].activation;
     }
     // Force of each actuator in the present state, before its gear.
     Array actuator_forces() const {
@@ -57,15 +61,16 @@ class Engine {
         for (std::size_t i = 0; i < system.actuation.size(); ++i) {
             const Actuator& each = system.model().actuators[i];
             const double x = each.axis >= 0 ? q[each.axis] : system.model().springs[each.spring].of.value(q);
-            const double speed = each.axis >= 0 ? rates[each.axis] : system.model().springs[each.spring].of.value(rates);
+            const double speed = each.axis >= 0 ? rates[each.axis]
+                                                : system.model().springs[each.spring].of.value(rates);
             double slope;
             forces.push_back(each.force(system.actuation[i], x, speed, 0.0, slope));
         }
         return numpy(std::move(forces), {system.actuation.size()});
     }
 
-    // Sets controls, limited to their ranges: by name, or an array (actuators,). False, and nothing is changed, where `read_finite` and
-    // `NamedNumbers::read` are.
+    // Sets controls, limited to their ranges: by name, or an array (actuators,). False, and nothing is changed, where
+    // `read_finite` and `NamedNumbers::read` are.
     bool set_controls(nb::handle given, nb::handle control) {
         const std::size_t n = system.actuation.size();
         auto set = [&](std::size_t i, double value) {
@@ -82,8 +87,8 @@ class Engine {
         for (const auto& [i, value] : arrays.controls.values()) set(i, value);
         return true;
     }
-    // Sets torques, limited to the efforts: by name, or an array (dof,). False, and nothing is changed, as for `set_controls`, and if one
-    // is on a coordinate that takes none.
+    // Sets torques, limited to the efforts: by name, or an array (dof,). False, and nothing is changed, as for
+    // `set_controls`, and if one is on a coordinate that takes none.
     bool set_torques(nb::handle given, nb::handle torque) {
         Doubles torques;
         const std::size_t n = arrays.axes.size();
@@ -99,8 +104,8 @@ class Engine {
         for (const auto& [axis, value] : arrays.torques.values()) set_torque(axis, value);
         return true;
     }
-    // Sets set-points: by name, or an array (dof,) of those of the springs and motors on coordinates. False, and nothing is changed, as
-    // for `set_controls`, and if one is beyond `furthest`.
+    // Sets set-points: by name, or an array (dof,) of those of the springs and motors on coordinates. False, and
+    // nothing is changed, as for `set_controls`, and if one is beyond `furthest`.
     bool set_targets(nb::handle given, nb::handle target, double furthest) {
         Doubles targets;
         if (target.is_none() && read_finite(given, arrays.axes.size(), targets)) {
@@ -114,10 +119,8 @@ class Engine {
             refresh();
             keep_set_points_of_actuators();
             for (std::size_t i = 0; i < targets.size(); ++i) {
-                if (arrays.motors[i] >= 0)
-                    system.targets[arrays.motors[i]] = targets.data()[i];
-                else if (arrays.sprung[i])
-                    system.rest[arrays.axes[i]] = targets.data()[i];
+                if (arrays.motors[i] >= 0) system.targets[arrays.motors[i]] = targets.data()[i];
+                else if (arrays.sprung[i]) system.rest[arrays.axes[i]] = targets.data()[i];
             }
             shift_controls();
             return true;
@@ -129,20 +132,19 @@ class Engine {
         keep_set_points_of_actuators();
         const int axes = system.axes(), springs = static_cast<int>(system.spring_rest.size());
         for (const auto& [place, value] : arrays.targets.values()) {
-            if (place < axes)
-                system.rest[place] = value;
-            else if (place < axes + springs)
-                system.spring_rest[place - axes] = value;
-            else
-                system.targets[place - axes - springs] = value;
+            if (place < axes) system.rest[place] = value;
+            else if (place < axes + springs) system.spring_rest[place - axes] = value;
+            else system.targets[place - axes - springs] = value;
         }
         shift_controls();
         return true;
     }
-    // Another wrench of a load that is in these axes already. False, and nothing is changed, otherwise and where `read_finite` is.
+    // Another wrench of a load that is in these axes already. False, and nothing is changed, otherwise and where
+    // `read_finite` is.
     bool set_wrench(std::size_t load, nb::handle wrench, bool world) {
         Doubles six;
-        if (load >= system.loads.size() || system.loads[load].world != world || !read_finite(wrench, 6, six)) return false;
+        if (load >= system.loads.size() || system.loads[load].world != world || !read_finite(wrench, 6, six))
+            return false;
         refresh();
         system.loads[load].wrench = Vec6(six.data());
         return true;
@@ -194,7 +196,8 @@ class Engine {
         });
     }
     Array reactions() const {
-        return sixes(stepper ? stepper->layout().wrenches(system.model(), system.gravity, stepper->state) : system.state.lambda);
+        return sixes(stepper ? stepper->layout().wrenches(system.model(), system.gravity, stepper->state)
+                             : system.state.lambda);
     }
     Array mu() const {
         const std::vector<double>& all = stepper ? stepper->state.mu : system.state.mu;
@@ -219,7 +222,8 @@ class Engine {
         if (i == system.loads.size()) system.loads.emplace_back();
         system.loads[i] = {body, Vec3(point.data()), Vec6(wrench.data()), world};
     }
-    // Other set-points, as in `Equations::acting`. Controls move with those of the springs that contain their actuators.
+    // Other set-points, as in `Equations::acting`. Controls move with those of the springs that contain their
+    // actuators.
     void aim(const Doubles& rest, const std::vector<double>& spring_rest, const std::vector<double>& targets) {
         refresh();
         keep_set_points_of_actuators();
@@ -255,7 +259,8 @@ class Engine {
         stepper->start(time, vectors<6>(velocities), doubles(rates));
     }
 
-    void refresh() { ++system.input_changes; }  // to be called after inputs of a step (loads, handles, set-points) were changed
+    // To be called after inputs of a step (loads, handles, set-points) were changed
+    void refresh() { ++system.input_changes; }
 
     // Steps once for every row of `targets` (n, driven rows); returns how many steps succeeded.
     int step(const std::vector<int>& driven, const Doubles& targets, int n) {
@@ -322,7 +327,9 @@ class Engine {
     void visit_described(Visit visit) {
         stepper->evaluated();
         History& h = stepper->history;
-        for (auto* v : {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before, &system.rate}) visit(v->data(), v->size());
+        for (auto* v :
+             {&system.state.q, &system.state.mu, &h.q_before, &h.p, &h.p_before, &h.rate_before, &system.rate})
+            visit(v->data(), v->size());
         for (auto* all : {&system.state.lambda, &h.momentum, &h.momentum_before, &system.velocity})
             for (Vec6& v : *all) visit(v.data(), 6);
         for (auto* all : {&h.turn, &h.centre, &h.centre_before})
@@ -341,7 +348,9 @@ class Engine {
         q_ = system.state.q;
         rates_ = system.rate;
     }
-    void set_torque(int axis, double torque) { system.applied[axis] = std::clamp(torque, -arrays.efforts[axis], arrays.efforts[axis]); }
+    void set_torque(int axis, double torque) {
+        system.applied[axis] = std::clamp(torque, -arrays.efforts[axis], arrays.efforts[axis]);
+    }
     double set_point_of(const Actuator& actuator) const {
         return actuator.axis >= 0 ? system.rest[actuator.axis] : system.spring_rest[actuator.spring];
     }
@@ -349,8 +358,8 @@ class Engine {
         set_points_before_.clear();
         for (const Actuator& each : system.model().actuators) set_points_before_.push_back(set_point_of(each));
     }
-    // A set-point moves the force of a spring by stiffness times its change since `keep_set_points_of_actuators`. The actuator that the
-    // spring contains takes all of it.
+    // A set-point moves the force of a spring by stiffness times its change since `keep_set_points_of_actuators`. The
+    // actuator that the spring contains takes all of it.
     void shift_controls() {
         for (std::size_t i = 0; i < arrays.shares.size(); ++i) {
             const Actuator& actuator = system.model().actuators[i];

@@ -1,5 +1,5 @@
-// The equations of statics of a prepared model. They have no state: a state and what acts go in, an equilibrium, an evaluation or a
-// factorised tangent comes out, which nothing else changes.
+// The equations of statics of a prepared model. They have no state: a state and what acts go in, an equilibrium, an
+// evaluation or a factorised tangent comes out, which nothing else changes.
 #pragma once
 
 #include <nanobind/ndarray.h>
@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "engine/branch.hpp"
-#include "python/model_builder.hpp"
 #include "python/arrays.hpp"
+#include "python/model_builder.hpp"
 
 namespace supple {
 
@@ -37,7 +37,8 @@ inline Array sixes(const std::vector<Vec6>& all) {
     return numpy(std::move(values), {all.size(), 6});
 }
 
-inline std::vector<Load> loads_of(const std::vector<int>& bodies, const Doubles& points, const Doubles& wrenches, const std::vector<bool>& world) {
+inline std::vector<Load> loads_of(const std::vector<int>& bodies, const Doubles& points, const Doubles& wrenches,
+                                  const std::vector<bool>& world) {
     const auto at = vectors<3>(points);
     const auto values = vectors<6>(wrenches);
     if (at.size() != bodies.size() || values.size() != bodies.size() || world.size() != bodies.size())
@@ -56,7 +57,8 @@ inline Configuration state_of(const System& system, const Doubles& q, const Doub
 }
 
 // `targets`: of the first rows; the others are limits.
-inline void set_points(Acting& acting, const Doubles& rest, const std::vector<double>& spring_rest, const std::vector<double>& targets) {
+inline void set_points(Acting& acting, const Doubles& rest, const std::vector<double>& spring_rest,
+                       const std::vector<double>& targets) {
     expect(rest, acting.rest.size());
     if (spring_rest.size() != acting.spring_rest.size() || targets.size() > acting.targets.size())
         throw std::invalid_argument("list of unexpected size");
@@ -67,7 +69,8 @@ inline void set_points(Acting& acting, const Doubles& rest, const std::vector<do
 
 inline void expect_entries(const std::string& array, std::size_t found, std::size_t expected) {
     if (found != expected)
-        throw std::invalid_argument(array + " has " + std::to_string(found) + " entries, but " + std::to_string(expected) + " are expected");
+        throw std::invalid_argument(array + " has " + std::to_string(found) + " entries, but " +
+                                    std::to_string(expected) + " are expected");
 }
 
 // Raises if `acting` was made for a system with another number of coordinates, springs or rows, or with more bodies.
@@ -77,13 +80,15 @@ inline void set_acting(System& system, const Acting& acting) {
     expect_entries("targets", acting.targets.size(), system.targets.size());
     for (const Load& load : acting.loads)
         if (load.body < 0 || load.body >= system.bodies())
-            throw std::invalid_argument("loads: body " + std::to_string(load.body) + " is none of the " + std::to_string(system.bodies()));
+            throw std::invalid_argument("loads: body " + std::to_string(load.body) + " is none of the " +
+                                        std::to_string(system.bodies()));
     static_cast<Acting&>(system) = acting;
 }
 
 class Equations {
    public:
-    using StateArrays = std::tuple<Array, Array, Array>;  // q (axes,), multipliers of joints (joints, 6) and of rows (rows,)
+    // Q (axes,), multipliers of joints (joints, 6) and of rows (rows,)
+    using StateArrays = std::tuple<Array, Array, Array>;
 
     // Loops with gaps below `below` at the coordinates `reference` are closed, as by `System::with_closed_loops`.
     Equations(const ModelBuilder& described, const Doubles& reference, double below) : model_(described.prepared()) {
@@ -106,19 +111,20 @@ class Equations {
         return own;
     }
 
-    // Places of the unknowns: their number, the ranges of the twists and of the rows, and for each coordinate and (for the first of
-    // six multipliers) each joint one place.
+    // Places of the unknowns: their number, the ranges of the twists and of the rows, and for each coordinate and (for
+    // the first of six multipliers) each joint one place.
     auto layout() const {
         std::vector<int> axes, joints;
         for (int axis = 0; axis < blank_->axes(); ++axis) axes.push_back(blank_->axis_row(axis));
-        for (std::size_t j = 0; j < model_->joints.size(); ++j) joints.push_back(blank_->lambda_row(static_cast<int>(j)));
+        for (std::size_t j = 0; j < model_->joints.size(); ++j)
+            joints.push_back(blank_->lambda_row(static_cast<int>(j)));
         const System::Range twists = blank_->twists(), rows = blank_->rows();
-        return std::make_tuple(blank_->unknowns(), std::make_pair(twists.start, twists.start + twists.size), axes, joints,
-                               std::make_pair(rows.start, rows.start + rows.size));
+        return std::make_tuple(blank_->unknowns(), std::make_pair(twists.start, twists.start + twists.size), axes,
+                               joints, std::make_pair(rows.start, rows.start + rows.size));
     }
 
-    Acting acting(std::vector<Load> loads, const Doubles& gravity, const Doubles& rest, const std::vector<double>& spring_rest,
-                  const std::vector<double>& targets) const {
+    Acting acting(std::vector<Load> loads, const Doubles& gravity, const Doubles& rest,
+                  const std::vector<double>& spring_rest, const std::vector<double>& targets) const {
         expect(gravity, 3);
         Acting result = *blank_;
         set_points(result, rest, spring_rest, targets);
@@ -130,23 +136,23 @@ class Equations {
     // A system for the caller alone. Its storage is used again when it is given up.
     std::shared_ptr<System> system(const Acting& acting, Configuration state) const {
         std::unique_ptr<System> own = spare_->exchange(nullptr);
-        if (!own)
-            own = std::make_unique<System>(new_system());
+        if (!own) own = std::make_unique<System>(new_system());
         else if (&own->model() != model_.get()) own->use(model_);
         set_acting(*own, acting);
         own->state = std::move(state);
         own->active_fixed = false;
         return {own.release(), [spare = spare_](System* done) { spare->exchange(std::unique_ptr<System>(done)); }};
     }
-    std::shared_ptr<System> system(const Acting& acting, const Doubles& q, const Doubles& lambda, const Doubles& mu) const {
+    std::shared_ptr<System> system(const Acting& acting, const Doubles& q, const Doubles& lambda,
+                                   const Doubles& mu) const {
         return system(acting, state_of(*blank_, q, lambda, mu));
     }
 
-    // One step along a branch of equilibria, from a state: whether it converged and to which state, and the numbers of BranchStep.
-    // `limits`: the numbers of BranchLimits but the last two.
+    // One step along a branch of equilibria, from a state: whether it converged and to which state, and the numbers of
+    // BranchStep. `limits`: the numbers of BranchLimits but the last two.
     std::tuple<bool, StateArrays, double, std::vector<int>, std::vector<double>> continue_branch(
-        const Acting& acting, const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& limits, int iterations,
-        bool definite) const {
+        const Acting& acting, const Doubles& q, const Doubles& lambda, const Doubles& mu, const Doubles& limits,
+        int iterations, bool definite) const {
         const auto own = system(acting, q, lambda, mu);
         const BranchLimits within = branch_limits(limits, iterations, definite);
         BranchStep step;
@@ -158,8 +164,9 @@ class Equations {
     }
 
     // `find_equilibrium` from a state: whether one was found and which, and the sizes of Newton's steps.
-    std::tuple<bool, StateArrays, std::vector<double>> find_equilibrium(const Acting& acting, const Doubles& q, const Doubles& lambda,
-                                                                        const Doubles& mu, const Doubles& limits, int iterations,
+    std::tuple<bool, StateArrays, std::vector<double>> find_equilibrium(const Acting& acting, const Doubles& q,
+                                                                        const Doubles& lambda, const Doubles& mu,
+                                                                        const Doubles& limits, int iterations,
                                                                         bool definite, bool minimise) const {
         const auto own = system(acting, q, lambda, mu);
         const BranchLimits within = branch_limits(limits, iterations, definite);
@@ -171,16 +178,21 @@ class Equations {
         return {search.found, arrays(own->state), search.history};
     }
 
-    // `continue_branch` from the same state under each of several sets of loads: for each set whether it converged, and the position (3,)
-    // that a point of a body reaches (of the world if `body` is -1). The first set has the loads of `acting` up to number ends[0], set k
-    // those from number ends[k - 1] to ends[k]; definite[k] says whether they have a potential. Gravity and set-points are those of `acting`.
-    std::tuple<std::vector<bool>, Array> positions_under(const Acting& acting, const Doubles& q, const Doubles& lambda, const Doubles& mu,
-                                                         const Doubles& limits, int iterations, const std::vector<int>& ends,
-                                                         const std::vector<bool>& definite, int body, const Doubles& point) const {
+    // `continue_branch` from the same state under each of several sets of loads: for each set whether it converged, and
+    // the position (3,) that a point of a body reaches (of the world if `body` is -1). The first set has the loads of
+    // `acting` up to number ends[0], set k those from number ends[k - 1] to ends[k]; definite[k] says whether they have
+    // a potential. Gravity and set-points are those of `acting`.
+    std::tuple<std::vector<bool>, Array> positions_under(const Acting& acting, const Doubles& q, const Doubles& lambda,
+                                                         const Doubles& mu, const Doubles& limits, int iterations,
+                                                         const std::vector<int>& ends,
+                                                         const std::vector<bool>& definite, int body,
+                                                         const Doubles& point) const {
         expect(point, 3);
         expect_entries("definite", definite.size(), ends.size());
-        if (!std::is_sorted(ends.begin(), ends.end()) || (!ends.empty() && (ends.front() < 0 || ends.back() > static_cast<int>(acting.loads.size()))))
-            throw std::invalid_argument("ends must rise, from 0 to at most " + std::to_string(acting.loads.size()) + ", the number of loads");
+        if (!std::is_sorted(ends.begin(), ends.end()) ||
+            (!ends.empty() && (ends.front() < 0 || ends.back() > static_cast<int>(acting.loads.size()))))
+            throw std::invalid_argument("ends must rise, from 0 to at most " + std::to_string(acting.loads.size()) +
+                                        ", the number of loads");
         const auto own = system(acting, q, lambda, mu);
         const Vec3 on_body(point.data());
         const BranchLimits within = branch_limits(limits, iterations, true);
@@ -205,10 +217,12 @@ class Equations {
         return {std::move(converged), numpy(std::move(positions), {ends.size(), 3})};
     }
 
-    // Static equilibria along a path of set-points `targets` (n, driven rows), each by `find_close` from the one before it: the number k
-    // that was found before the first failure, their poses (k, bodies, 4, 4) and coordinates (k, axes).
-    std::tuple<int, Array, Array> follow(const Acting& acting, const Doubles& q, const Doubles& lambda, const Doubles& mu,
-                                         const std::vector<int>& driven, const Doubles& targets, int n) const {
+    // Static equilibria along a path of set-points `targets` (n, driven rows), each by `find_close` from the one before
+    // it: the number k that was found before the first failure, their poses (k, bodies, 4, 4) and coordinates (k,
+    // axes).
+    std::tuple<int, Array, Array> follow(const Acting& acting, const Doubles& q, const Doubles& lambda,
+                                         const Doubles& mu, const std::vector<int>& driven, const Doubles& targets,
+                                         int n) const {
         expect(targets, driven.size() * n);
         const auto own = system(acting, q, lambda, mu);
         std::vector<double> all_poses, all_q;
@@ -216,7 +230,8 @@ class Equations {
         {
             nb::gil_scoped_release release;
             for (; k < static_cast<std::size_t>(n); ++k) {
-                for (std::size_t i = 0; i < driven.size(); ++i) own->targets.at(driven[i]) = targets.data()[k * driven.size() + i];
+                for (std::size_t i = 0; i < driven.size(); ++i)
+                    own->targets.at(driven[i]) = targets.data()[k * driven.size() + i];
                 if (!find_close(*own)) break;
                 all_q.insert(all_q.end(), own->state.q.begin(), own->state.q.end());
                 const std::size_t first = all_poses.size();
@@ -228,7 +243,8 @@ class Equations {
             }
         }
         const std::size_t bodies = own->bodies(), axes = own->axes();
-        return {static_cast<int>(k), numpy(std::move(all_poses), {k, bodies, 4, 4}), numpy(std::move(all_q), {k, axes})};
+        return {static_cast<int>(k), numpy(std::move(all_poses), {k, bodies, 4, 4}),
+                numpy(std::move(all_q), {k, axes})};
     }
 
    private:

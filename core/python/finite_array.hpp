@@ -11,8 +11,8 @@
 
 namespace supple {
 
-// Whether `given` are `size` finite numbers of type double, side by side, which `array` is then. If not, the caller finds out what is
-// wrong, or converts them.
+// Whether `given` are `size` finite numbers of type double, side by side, which `array` is then. If not, the caller
+// finds out what is wrong, or converts them.
 inline bool read_finite(nanobind::handle given, std::size_t size, Doubles& array) {
     if (!nanobind::try_cast(given, array, false) || array.ndim() != 1 || array.size() != size) return false;
     return std::all_of(array.data(), array.data() + size, [](double value) { return std::isfinite(value); });
@@ -74,7 +74,8 @@ class NamedNumbers {
 class Filled {
    public:
     Filled(nanobind::handle array, std::size_t size) {
-        if (PyObject_GetBuffer(array.ptr(), &buffer_, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS)) throw nanobind::python_error();
+        if (PyObject_GetBuffer(array.ptr(), &buffer_, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS))
+            throw nanobind::python_error();
         if (buffer_.itemsize != sizeof(double) || static_cast<std::size_t>(buffer_.len) != size * sizeof(double)) {
             PyBuffer_Release(&buffer_);
             throw std::invalid_argument("array of unexpected size");
@@ -89,8 +90,8 @@ class Filled {
     Py_buffer buffer_;
 };
 
-// A new array that cannot be written to, of `size` numbers which `fill` writes. `like`: numpy.ndarray.__new__, the class, the shape, and the
-// mechanism with the names.
+// A new array that cannot be written to, of `size` numbers which `fill` writes. `like`: numpy.ndarray.__new__, the
+// class, the shape, and the mechanism with the names.
 template <class Fill>
 nanobind::object named_array(const nanobind::tuple& like, std::size_t size, Fill fill) {
     static PyObject* const mechanism = PyUnicode_InternFromString("mechanism");

@@ -1,10 +1,10 @@
 // Bindings of the time stepping of a reduced model on a moving base.
 #include <nanobind/ndarray.h>
 
-#include "python/module.hpp"
-#include "reduced/floating.hpp"
-#include "python/motion_module.hpp"
 #include "python/arrays.hpp"
+#include "python/module.hpp"
+#include "python/motion_module.hpp"
+#include "reduced/floating.hpp"
 
 namespace nb = nanobind;
 using namespace supple;
@@ -62,7 +62,6 @@ class FloatingCore {
         tip.fixed = pose(fixed.data());
         model.tips.push_back(tip);
     }
-
 };
 
 }  // namespace
@@ -70,8 +69,8 @@ class FloatingCore {
 void bind_floating(nb::module_& module) {
     nb::class_<FloatingCore> core(module, "FloatingCore");
     bind_motion(core);
-    core.def(nb::init<const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Doubles&, double,
-                      std::size_t>())
+    core.def(nb::init<const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Doubles&,
+                      double, std::size_t>())
         .def("add_link", &FloatingCore::add_link)
         .def("add_tip", &FloatingCore::add_tip)
         .def("add_bound",
@@ -114,7 +113,8 @@ void bind_floating(nb::module_& module) {
                  c.model.set_twist(Eigen::Map<const Vec6>(twist.data()));
              })
         .def("set_state",
-             [](FloatingCore& c, const Doubles& base, const Doubles& y, const Doubles& v, const Doubles& momentum, double time) {
+             [](FloatingCore& c, const Doubles& base, const Doubles& y, const Doubles& v, const Doubles& momentum,
+                double time) {
                  expect(base, 16);
                  expect(y, c.model.target.size());
                  expect(v, c.model.target.size());
@@ -126,20 +126,24 @@ void bind_floating(nb::module_& module) {
                  c.model.time = time;
                  c.model.refresh();
              })
-        .def_prop_ro("participant", [](FloatingCore& c) -> Participant* { return &c.model; },
-                     nb::rv_policy::reference_internal)
-        .def_prop_ro("y", [](const FloatingCore& c) { return copied(c.model.y); }, nb::rv_policy::automatic)
-        .def_prop_ro("v", [](const FloatingCore& c) { return copied(c.model.v); }, nb::rv_policy::automatic)
-        .def_prop_ro("momentum", [](const FloatingCore& c) { return copied(Vector(c.model.momentum)); },
-                     nb::rv_policy::automatic)
-        .def_prop_ro("twist", [](const FloatingCore& c) { return copied(Vector(c.model.twist)); },
-                     nb::rv_policy::automatic)
-        .def_prop_ro("base",
-                     [](const FloatingCore& c) {
-                         std::vector<double> rows(16, 0.0);
-                         write(c.model.base, rows.data());
-                         rows[15] = 1;
-                         return numpy(std::move(rows), {4, 4});
-                     },
-                     nb::rv_policy::automatic);
+        .def_prop_ro(
+            "participant", [](FloatingCore& c) -> Participant* { return &c.model; }, nb::rv_policy::reference_internal)
+        .def_prop_ro(
+            "y", [](const FloatingCore& c) { return copied(c.model.y); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "v", [](const FloatingCore& c) { return copied(c.model.v); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "momentum", [](const FloatingCore& c) { return copied(Vector(c.model.momentum)); },
+            nb::rv_policy::automatic)
+        .def_prop_ro(
+            "twist", [](const FloatingCore& c) { return copied(Vector(c.model.twist)); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "base",
+            [](const FloatingCore& c) {
+                std::vector<double> rows(16, 0.0);
+                write(c.model.base, rows.data());
+                rows[15] = 1;
+                return numpy(std::move(rows), {4, 4});
+            },
+            nb::rv_policy::automatic);
 }

@@ -39,11 +39,13 @@ class Kinematics {
         model_->twists.insert(model_->twists.end(), own.begin(), own.end());
         model_->armature.insert(model_->armature.end(), armature.data(), armature.data() + own.size());
         for (int size : blocks) model_->block.insert(model_->block.end(), size, size);
-        if (model_->block.size() != model_->twists.size()) throw std::invalid_argument("blocks must add up to the axes");
+        if (model_->block.size() != model_->twists.size())
+            throw std::invalid_argument("blocks must add up to the axes");
     }
     void set_interface(const InterfaceFrame& frame) {  // of the last joint
         KinematicModel::Joint& joint = model_->joints.back();
-        if (frame.coordinates() != joint.count) throw std::invalid_argument("as many coordinates as amplitudes are needed");
+        if (frame.coordinates() != joint.count)
+            throw std::invalid_argument("as many coordinates as amplitudes are needed");
         joint.interface = static_cast<int>(model_->interfaces.size());
         model_->interfaces.push_back(frame);
     }
@@ -60,8 +62,8 @@ class Kinematics {
 
     const std::shared_ptr<KinematicModel>& model() const { return model_; }
 
-    // Each writes into `to`, for coordinates q (dof,). False, and nothing is written, where `read_finite` is and where a coordinate is
-    // beyond `furthest`.
+    // Each writes into `to`, for coordinates q (dof,). False, and nothing is written, where `read_finite` is and where
+    // a coordinate is beyond `furthest`.
     bool poses(nb::handle q, double furthest, nb::handle to) {
         if (!place(q, furthest)) return false;
         Filled rows(to, 16 * model_->bodies());
@@ -144,8 +146,8 @@ void bind_kinematics(nb::module_& module) {
 
     nb::class_<InverseKinematics>(module, "InverseKinematics")
         .def("__init__",
-             [](InverseKinematics* self, const Kinematics& of, double length, const Doubles& start, const Doubles& lower, const Doubles& upper,
-                const std::vector<bool>& moving) {
+             [](InverseKinematics* self, const Kinematics& of, double length, const Doubles& start,
+                const Doubles& lower, const Doubles& upper, const std::vector<bool>& moving) {
                  const std::size_t n = of.model()->size();
                  for (const Doubles* each : {&start, &lower, &upper}) expect(*each, n);
                  if (moving.size() != n) throw std::invalid_argument("array of unexpected size");
@@ -162,9 +164,8 @@ void bind_kinematics(nb::module_& module) {
                  self.targets.push_back({body, pose(frame.data()), pose(target.data()), turns});
              })
         .def("add_tendon",
-             [](InverseKinematics& self, std::vector<int> places, std::vector<double> coefficients, double lower, double upper) {
-                 self.tendons.push_back({std::move(places), std::move(coefficients), lower, upper});
-             })
+             [](InverseKinematics& self, std::vector<int> places, std::vector<double> coefficients, double lower,
+                double upper) { self.tendons.push_back({std::move(places), std::move(coefficients), lower, upper}); })
         .def("solve",
              [](InverseKinematics& self, const Doubles& x) {
                  expect(x, self.start.size());

@@ -11,7 +11,8 @@ namespace supple {
 
 class Evaluation {
    public:
-    explicit Evaluation(std::shared_ptr<System> system, bool tangent = false) : owned_(std::move(system)), system_(*owned_) {
+    explicit Evaluation(std::shared_ptr<System> system, bool tangent = false)
+        : owned_(std::move(system)), system_(*owned_) {
         owned_->evaluate(tangent);
     }
 
@@ -25,7 +26,8 @@ class Evaluation {
 // With the tangent K, which is not factorised.
 class TangentEvaluation : public Evaluation {
    public:
-    TangentEvaluation(const Equations& equations, std::shared_ptr<System> system) : Evaluation(std::move(system), true), equations_(equations) {}
+    TangentEvaluation(const Equations& equations, std::shared_ptr<System> system)
+        : Evaluation(std::move(system), true), equations_(equations) {}
 
     // At the state moved by alpha x, with the same active limits.
     TangentEvaluation moved(const Doubles& x, double alpha) const {
@@ -98,7 +100,10 @@ class TangentEvaluation : public Evaluation {
 // With the factors of K.
 class Linearisation : public TangentEvaluation {
    public:
-    Linearisation(const Equations& equations, std::shared_ptr<System> system) : TangentEvaluation(equations, std::move(system)) { owned_->factorise(); }
+    Linearisation(const Equations& equations, std::shared_ptr<System> system)
+        : TangentEvaluation(equations, std::move(system)) {
+        owned_->factorise();
+    }
 
     // Solutions x of K x = b, or of K^T x = b, for each row b of (m, unknowns).
     Array solve(const Doubles& rhs, bool transposed) const {

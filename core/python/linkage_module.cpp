@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "linkage/linkage.hpp"
-#include "python/module.hpp"
 #include "python/arrays.hpp"
+#include "python/module.hpp"
 
 namespace nb = nanobind;
 using namespace supple;
@@ -92,8 +92,8 @@ class LinkageCore {
     std::tuple<int, double, int> advance(double dt, double error, int measure, bool complete, double seconds,
                                          int most) {
         nb::gil_scoped_release release;
-        const Linkage::Outcome outcome =
-            linkage.advance(dt, error, static_cast<Linkage::Measure>(measure), complete, seconds, most);
+        const Linkage::Outcome outcome = linkage.advance(dt, error, static_cast<Linkage::Measure>(measure), complete,
+                                                         seconds, most);
         return {outcome.computed, outcome.bound, linkage.failure()};
     }
 

@@ -63,21 +63,23 @@ class ModelBuilder {
     // X(q) of the last joint is the frame of an interface of a flexible body, q the body's amplitudes.
     void set_interface(const InterfaceFrame& frame) {
         Joint& joint = model.joints.back();
-        if (frame.coordinates() != joint.count) throw std::invalid_argument("as many coordinates as amplitudes are needed");
+        if (frame.coordinates() != joint.count)
+            throw std::invalid_argument("as many coordinates as amplitudes are needed");
         joint.interface = static_cast<int>(model.interfaces.size());
         model.interfaces.push_back(frame);
     }
 
     // `axis`: first of the amplitudes among the coordinates. first_moment: (r + 1, 3), gram: (r + 1, r + 1, 3, 3).
-    void add_flexible(int body, int axis, double mass, const Doubles& first_moment, const Doubles& gram, const ReducedForce& force,
-                      double alpha, double beta) {
+    void add_flexible(int body, int axis, double mass, const Doubles& first_moment, const Doubles& gram,
+                      const ReducedForce& force, double alpha, double beta) {
         const std::size_t n = force.modes() + 1;
         expect(first_moment, 3 * n);
         expect(gram, 9 * n * n);
         std::vector<Mat3> blocks;
         for (std::size_t i = 0; i < n * n; ++i)
             blocks.push_back(Eigen::Map<const Eigen::Matrix<double, 3, 3, Eigen::RowMajor>>(gram.data() + 9 * i));
-        model.flexible.emplace_back(body, axis, mass, vectors<3>(first_moment), std::move(blocks), force.clone(), alpha, beta);
+        model.flexible.emplace_back(body, axis, mass, vectors<3>(first_moment), std::move(blocks), force.clone(), alpha,
+                                    beta);
     }
 
     void add_spring(const std::vector<int>& axes, const std::vector<double>& coefficients, double stiffness,
@@ -86,8 +88,8 @@ class ModelBuilder {
     }
 
     // `law`: gain, bias and share, three numbers each; range of the force, then of the activation.
-    void add_actuator(int axis, int spring, double gear, const Doubles& law, const Doubles& ranges, int dynamics, double lag,
-                      double control, double activation) {
+    void add_actuator(int axis, int spring, double gear, const Doubles& law, const Doubles& ranges, int dynamics,
+                      double lag, double control, double activation) {
         expect(law, 9);
         expect(ranges, 4);
         Actuator actuator;

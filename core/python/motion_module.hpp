@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "contact/external_load.hpp"
-#include "reduced/batch.hpp"
 #include "python/arrays.hpp"
+#include "reduced/batch.hpp"
 
 namespace supple {
 
@@ -17,7 +17,8 @@ inline void set_load(ExternalLoad& load, const Doubles& wrench, bool world) {
     load.world = world;
 }
 
-inline void attach_handle(ExternalLoad& load, bool has_handle, const Doubles& point, const Doubles& target, double stiffness, double damping) {
+inline void attach_handle(ExternalLoad& load, bool has_handle, const Doubles& point, const Doubles& target,
+                          double stiffness, double damping) {
     expect(point, 3);
     expect(target, 3);
     load.has_handle = has_handle;
@@ -68,8 +69,8 @@ double reach(const Core& c) {
     return std::sqrt(sum);
 }
 
-// Core has `model`, `tip(i)` and, if it computes links, `update()` and `poses` (links, 4, 4); with `tip_velocity(i)` and `tip_arrays` it
-// also gives the poses and twists of the end effectors.
+// Core has `model`, `tip(i)` and, if it computes links, `update()` and `poses` (links, 4, 4); with `tip_velocity(i)`
+// and `tip_arrays` it also gives the poses and twists of the end effectors.
 template <class Core>
 void bind_motion(nanobind::class_<Core>& core) {
     namespace nb = nanobind;
@@ -79,10 +80,9 @@ void bind_motion(nanobind::class_<Core>& core) {
         if constexpr (requires { c.model.loads_changed(); })
             if (before.wrench != c.tip(tip).wrench || before.world != world) c.model.loads_changed();
     });
-    core.def("set_handle", [](Core& c, int tip, bool has_handle, const Doubles& point, const Doubles& target, double stiffness,
-                              double damping) {
-        attach_handle(c.tip(tip), has_handle, point, target, stiffness, damping);
-    });
+    core.def("set_handle",
+             [](Core& c, int tip, bool has_handle, const Doubles& point, const Doubles& target, double stiffness,
+                double damping) { attach_handle(c.tip(tip), has_handle, point, target, stiffness, damping); });
     core.def_prop_ro("time", [](const Core& c) { return c.model.time; });
     // n time steps, each followed by an update of all links if `show`; returns the number of successful steps
     core.def("step", [](Core& c, int n, bool show) {
@@ -111,27 +111,39 @@ void bind_motion(nanobind::class_<Core>& core) {
         });
         core.def_prop_ro("reach", &reach<Core>);
         // views of memory that later calls of update_tips overwrite
-        core.def_prop_ro("tip_poses", [](Core& c) {
-            return nb::ndarray<nb::numpy, const double>(c.tip_arrays.poses.data(), {c.tip_arrays.poses.size() / 16, 4, 4}, nb::find(c));
-        }, nb::rv_policy::automatic);
-        core.def_prop_ro("tip_twists", [](Core& c) {
-            return nb::ndarray<nb::numpy, const double>(c.tip_arrays.twists.data(), {c.tip_arrays.twists.size() / 6, 6}, nb::find(c));
-        }, nb::rv_policy::automatic);
-        core.def("batch_member", [](Core& c) -> BatchMember* { return new MemberOf<Core>(c); }, nb::rv_policy::take_ownership,
-                 nb::keep_alive<0, 1>());
+        core.def_prop_ro(
+            "tip_poses",
+            [](Core& c) {
+                return nb::ndarray<nb::numpy, const double>(c.tip_arrays.poses.data(),
+                                                            {c.tip_arrays.poses.size() / 16, 4, 4}, nb::find(c));
+            },
+            nb::rv_policy::automatic);
+        core.def_prop_ro(
+            "tip_twists",
+            [](Core& c) {
+                return nb::ndarray<nb::numpy, const double>(c.tip_arrays.twists.data(),
+                                                            {c.tip_arrays.twists.size() / 6, 6}, nb::find(c));
+            },
+            nb::rv_policy::automatic);
+        core.def(
+            "batch_member", [](Core& c) -> BatchMember* { return new MemberOf<Core>(c); },
+            nb::rv_policy::take_ownership, nb::keep_alive<0, 1>());
     }
     if constexpr (requires(Core& c) { c.update(); }) {
-        if constexpr (requires(Core& c) { c.tip_velocity(0); })  // returns the reach: one call less for every reading of poses
+        // Returns the reach: one call less for every reading of poses
+        if constexpr (requires(Core& c) { c.tip_velocity(0); })
             core.def("update", [](Core& c) {
                 c.update();
                 return reach(c);
             });
-        else
-            core.def("update", &Core::update);
+        else core.def("update", &Core::update);
         // the links' poses as of the last update: a view of memory that later updates overwrite
-        core.def_prop_ro("poses", [](Core& c) {
-            return nb::ndarray<nb::numpy, double>(c.poses.data(), {c.poses.size() / 16, 4, 4}, nb::find(c));
-        }, nb::rv_policy::automatic);
+        core.def_prop_ro(
+            "poses",
+            [](Core& c) {
+                return nb::ndarray<nb::numpy, double>(c.poses.data(), {c.poses.size() / 16, 4, 4}, nb::find(c));
+            },
+            nb::rv_policy::automatic);
     }
 }
 

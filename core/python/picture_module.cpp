@@ -4,9 +4,9 @@
 #include <memory>
 #include <stdexcept>
 
-#include "python/module.hpp"
 #include "picture/raster.hpp"
 #include "python/arrays.hpp"
+#include "python/module.hpp"
 
 namespace nb = nanobind;
 using namespace supple;
@@ -32,7 +32,8 @@ void bind_picture(nb::module_& module) {
                  canvas.draw(corners.data(), colours.data(), n);
              })
         .def("picture", [](const Canvas& canvas) {
-            const std::size_t shape[3] = {static_cast<std::size_t>(canvas.height()), static_cast<std::size_t>(canvas.width()), 3};
+            const std::size_t shape[3] = {static_cast<std::size_t>(canvas.height()),
+                                          static_cast<std::size_t>(canvas.width()), 3};
             auto* kept = new std::vector<std::uint8_t>(shape[0] * shape[1] * shape[2]);
             nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<std::uint8_t>*>(p); });
             {

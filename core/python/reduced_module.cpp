@@ -4,13 +4,13 @@
 
 #include <stdexcept>
 
+#include "python/arrays.hpp"
 #include "python/equations.hpp"
 #include "python/module.hpp"
-#include "reduced/joints.hpp"
 #include "python/motion_module.hpp"
-#include "reduced/reduced.hpp"
 #include "python/target_map.hpp"
-#include "python/arrays.hpp"
+#include "reduced/joints.hpp"
+#include "reduced/reduced.hpp"
 
 namespace nb = nanobind;
 using namespace supple;
@@ -21,7 +21,7 @@ class ReducedCore {
    public:
     Reduced model;
     std::unique_ptr<const System> system;  // that the joints refer to
-    std::unique_ptr<Joints> joints;        // if links follow the joints
+    std::unique_ptr<Joints> joints;  // if links follow the joints
     std::unique_ptr<Links> links;
     std::vector<double> poses;  // (links, 4, 4)
     std::vector<double> velocities;  // (links, 6) body twists
@@ -48,8 +48,8 @@ class ReducedCore {
         links->update_velocities(model.y.data(), model.v.data(), velocities.data());
     }
 
-    // Sets the set-points of an array (dof,), see `TargetMap`: goal, offsets of the tips and values of the bounds now, twists of the links
-    // and increments of the joints when they are needed.
+    // Sets the set-points of an array (dof,), see `TargetMap`: goal, offsets of the tips and values of the bounds now,
+    // twists of the links and increments of the joints when they are needed.
     bool set_targets(nb::handle given, std::size_t dof, double furthest) {
         Doubles array;
         if (!targets.read(given, dof, furthest, array)) return false;
@@ -57,7 +57,8 @@ class ReducedCore {
         const Eigen::Index m = model.target.size(), e = model.tips.size();
         model.target = effect.head(m);
         for (Eigen::Index i = 0; i < e; ++i) model.tips[i].offset = effect.segment<6>(m + 6 * i);
-        for (std::size_t i = 0; i < model.bounds.size(); ++i) model.bounds[i].at = bounds_at_home[i] + effect[m + 6 * e + i];
+        for (std::size_t i = 0; i < model.bounds.size(); ++i)
+            model.bounds[i].at = bounds_at_home[i] + effect[m + 6 * e + i];
         model.loads_changed();
         return true;
     }
@@ -95,17 +96,19 @@ class ReducedCore {
     }
 
     // Links by joint coordinates instead of twists. `bodies`, `on_body` (e, 4, 4): of the end effectors.
-    void set_joints(const Equations& equations, const std::vector<int>& bodies, const Doubles& on_body, const Doubles& rest, const Doubles& map,
-                    const Doubles& by_tips, const Doubles& by_loops, const Doubles& loop_tips, const Doubles& cobasis, int count) {
+    void set_joints(const Equations& equations, const std::vector<int>& bodies, const Doubles& on_body,
+                    const Doubles& rest, const Doubles& map, const Doubles& by_tips, const Doubles& by_loops,
+                    const Doubles& loop_tips, const Doubles& cobasis, int count) {
         auto own = std::make_unique<const System>(equations.new_system());
         const std::size_t axes = own->axes(), e = model.tips.size();
         expect(on_body, 16 * e);
         expect(rest, axes);
         std::vector<Joints::Tip> tips;
         for (std::size_t i = 0; i < e; ++i) tips.push_back({bodies.at(i), pose(on_body.data() + 16 * i)});
-        joints = std::make_unique<Joints>(*own, std::move(tips),
-                                          Joints::Maps{vector(rest), matrix(map, axes), matrix(by_tips, axes), matrix(by_loops, axes),
-                                                       matrix(loop_tips, 6 * e), matrix(cobasis, cobasis.size() / (6 * e))});
+        joints = std::make_unique<Joints>(
+            *own, std::move(tips),
+            Joints::Maps{vector(rest), matrix(map, axes), matrix(by_tips, axes), matrix(by_loops, axes),
+                         matrix(loop_tips, 6 * e), matrix(cobasis, cobasis.size() / (6 * e))});
         system = std::move(own);
         corrections = count;
     }
@@ -146,9 +149,8 @@ void bind_reduced(nb::module_& module) {
                  c.targets.forget();
              })
         .def("prepare_targets",
-             [](ReducedCore& c, std::vector<int> places, const Doubles& values, const Doubles& now, const Doubles& later) {
-                 c.targets = TargetMap(std::move(places), values, now, later);
-             })
+             [](ReducedCore& c, std::vector<int> places, const Doubles& values, const Doubles& now,
+                const Doubles& later) { c.targets = TargetMap(std::move(places), values, now, later); })
         .def("set_targets", &ReducedCore::set_targets)
         .def("set_tip_offset",
              [](ReducedCore& c, int tip, const Doubles& twist) {
@@ -167,11 +169,12 @@ void bind_reduced(nb::module_& module) {
                  expect(at, c.model.bounds.size());
                  for (std::size_t i = 0; i < at.size(); ++i) c.model.bounds[i].at = at.data()[i];
              })
-        .def("geometric_stiffness", [](const ReducedCore& c) { return copied(c.model.geometric_stiffness()); },
-             nb::rv_policy::automatic)
+        .def(
+            "geometric_stiffness", [](const ReducedCore& c) { return copied(c.model.geometric_stiffness()); },
+            nb::rv_policy::automatic)
         .def_prop_ro("deflection", [](const ReducedCore& c) { return c.model.deflection(); })
-        .def_prop_ro("participant", [](ReducedCore& c) -> Participant* { return &c.model; },
-                     nb::rv_policy::reference_internal)
+        .def_prop_ro(
+            "participant", [](ReducedCore& c) -> Participant* { return &c.model; }, nb::rv_policy::reference_internal)
         .def("set_state",
              [](ReducedCore& c, const Doubles& y, const Doubles& v, double time) {
                  expect(y, c.model.bias.size());
@@ -182,13 +185,21 @@ void bind_reduced(nb::module_& module) {
              })
         .def("update_velocities", &ReducedCore::update_velocities)
         // as of the last update: a view of memory that later updates overwrite
-        .def_prop_ro("velocities", [](ReducedCore& c) {
-            return nb::ndarray<nb::numpy, const double>(c.velocities.data(), {c.velocities.size() / 6, 6}, nb::find(c));
-        }, nb::rv_policy::automatic)
-        .def_prop_ro("y", [](const ReducedCore& c) { return copied(c.model.y); }, nb::rv_policy::automatic)
-        .def_prop_ro("v", [](const ReducedCore& c) { return copied(c.model.v); }, nb::rv_policy::automatic)
-        .def_prop_ro("q", [](const ReducedCore& c) { return copied(c.followed().coordinates()); }, nb::rv_policy::automatic)
-        .def_prop_ro("errors", [](const ReducedCore& c) { return copied(c.followed().errors()); },
-                     nb::rv_policy::automatic)
-        .def_prop_ro("gaps", [](const ReducedCore& c) { return copied(c.followed().gaps()); }, nb::rv_policy::automatic);
+        .def_prop_ro(
+            "velocities",
+            [](ReducedCore& c) {
+                return nb::ndarray<nb::numpy, const double>(c.velocities.data(), {c.velocities.size() / 6, 6},
+                                                            nb::find(c));
+            },
+            nb::rv_policy::automatic)
+        .def_prop_ro(
+            "y", [](const ReducedCore& c) { return copied(c.model.y); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "v", [](const ReducedCore& c) { return copied(c.model.v); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "q", [](const ReducedCore& c) { return copied(c.followed().coordinates()); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "errors", [](const ReducedCore& c) { return copied(c.followed().errors()); }, nb::rv_policy::automatic)
+        .def_prop_ro(
+            "gaps", [](const ReducedCore& c) { return copied(c.followed().gaps()); }, nb::rv_policy::automatic);
 }

@@ -1,8 +1,6 @@
 // Binds the functions of spatial.hpp for batches (n, ...). supple itself does not call these bindings: they exist for
 // tests/parity/test_spatial.py, which compares each function that the compiled code uses with its NumPy twin. Tests of
 // the code that uses them (engine, reduced, contact) could not show which term differs.
-#include "spatial/spatial.hpp"
-
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "python/module.hpp"
+#include "spatial/spatial.hpp"
 
 namespace nb = nanobind;
 

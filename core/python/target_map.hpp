@@ -12,16 +12,20 @@ namespace supple {
 class TargetMap {
    public:
     TargetMap() = default;
-    // places: of the set-points in the array. values: of them in the model. Per unit of each set-point: `now` (outputs, set-points), which a
-    // step needs, and `later` (outputs, set-points), which only links need.
+    // places: of the set-points in the array. values: of them in the model. Per unit of each set-point: `now` (outputs,
+    // set-points), which a step needs, and `later` (outputs, set-points), which only links need.
     TargetMap(std::vector<int> places, const Doubles& values, const Doubles& now, const Doubles& later)
-        : places_(std::move(places)), values_(vector(values)), now_(matrix(now, now.size() / places_.size())),
-          later_(matrix(later, later.size() / places_.size())), change_(Eigen::VectorXd::Zero(places_.size())) {}
+        : places_(std::move(places)),
+          values_(vector(values)),
+          now_(matrix(now, now.size() / places_.size())),
+          later_(matrix(later, later.size() / places_.size())),
+          change_(Eigen::VectorXd::Zero(places_.size())) {}
 
     // Reads an array (size,) as `read_finite` does; false also if a set-point in it is beyond `furthest`.
     bool read(nanobind::handle given, std::size_t size, double furthest, Doubles& array) const {
-        return read_finite(given, size, array) &&
-               std::all_of(places_.begin(), places_.end(), [&](int i) { return std::abs(array.data()[i]) <= furthest; });
+        return read_finite(given, size, array) && std::all_of(places_.begin(), places_.end(), [&](int i) {
+                   return std::abs(array.data()[i]) <= furthest;
+               });
     }
     // Takes the set-points of an array that was read; returns what a step needs.
     const Eigen::VectorXd& take(const Doubles& array) {

@@ -2,8 +2,8 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
-#include "python/module.hpp"
 #include "python/arrays.hpp"
+#include "python/module.hpp"
 #include "zones/skin.hpp"
 
 namespace nb = nanobind;
@@ -29,8 +29,9 @@ std::shared_ptr<const zones::Terms> terms(const nb::dict& of) {
     const auto t = nb::cast<std::size_t>(of["touch_count"]), v = nb::cast<std::size_t>(of["surface_count"]);
     Eigen::MatrixXd affine = columns(of, "affine", n);
     if (n == 0) affine.resize(0, b);
-    auto result = std::make_shared<zones::Terms>(integers(of, "functions"), columns(of, "stiffness", n), affine, columns(of, "motion", 3 * t),
-                                                 columns(of, "surface_motion", 3 * v), columns(of, "surface_affine", 3 * v));
+    auto result = std::make_shared<zones::Terms>(integers(of, "functions"), columns(of, "stiffness", n), affine,
+                                                 columns(of, "motion", 3 * t), columns(of, "surface_motion", 3 * v),
+                                                 columns(of, "surface_affine", 3 * v));
     result->affine_stiffness = columns(of, "affine_stiffness", b);
     result->affine_motion = columns(of, "affine_motion", 3 * t);
     result->compliance = columns(of, "compliance", 3 * t);
@@ -60,7 +61,8 @@ zones::Residual residual(const nb::dict& of) {
     for (int i = 0; i < 3; ++i) r.axis[i] = axis.at(i);
     r.angles = nb::cast<std::vector<double>>(of["angles"]);
     const auto n = nb::cast<std::size_t>(of["points"]);
-    for (const auto& own : nb::cast<nb::list>(of["compliances"])) r.compliances.push_back(matrix(nb::cast<Doubles>(own), 3 * n));
+    for (const auto& own : nb::cast<nb::list>(of["compliances"]))
+        r.compliances.push_back(matrix(nb::cast<Doubles>(own), 3 * n));
     r.first = integers(of, "first");
     r.second = integers(of, "second");
     r.own = integers(of, "own");

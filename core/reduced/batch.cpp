@@ -9,7 +9,8 @@
 namespace supple {
 
 Columns::Columns(int rows, int copies) : rows_(rows), stride_((copies + width - 1) / width * width) {
-    if (stride_ % 64 == 0) stride_ += width;  // rows at a distance of a power of two would share the same lines of a cache
+    // Rows at a distance of a power of two would share the same lines of a cache
+    if (stride_ % 64 == 0) stride_ += width;
     const std::size_t size = static_cast<std::size_t>(std::max(rows, 1)) * stride_;
     data_.reset(static_cast<double*>(::operator new[](size * sizeof(double), std::align_val_t(64))));
     std::fill(data_.get(), data_.get() + size, 0.0);
@@ -20,9 +21,18 @@ void Columns::fill(int r, double value) { std::fill(row(r), row(r) + stride_, va
 // --- all batches ----------------------------------------------------------------------------------------------------
 
 Batch::Batch(int copies, int tips, int threads)
-    : copies(copies), tips(tips), wrench(6 * tips, copies), in_body(tips, copies), base(12, copies), pose(16 * tips, copies),
-      velocity(6 * tips, copies), time(1, copies), failed(copies, 0), changed_((copies + width - 1) / width, 1),
-      threads_(std::max(1, std::min<int>(threads, static_cast<int>(changed_.size())))), team_(threads_) {
+    : copies(copies),
+      tips(tips),
+      wrench(6 * tips, copies),
+      in_body(tips, copies),
+      base(12, copies),
+      pose(16 * tips, copies),
+      velocity(6 * tips, copies),
+      time(1, copies),
+      failed(copies, 0),
+      changed_((copies + width - 1) / width, 1),
+      threads_(std::max(1, std::min<int>(threads, static_cast<int>(changed_.size())))),
+      team_(threads_) {
     for (int k : {0, 4, 8}) base.fill(k, 1);
     for (int e = 0; e < tips; ++e) pose.fill(16 * e + 15, 1);
 }
@@ -65,7 +75,8 @@ template <class Work>
 void Batch::run_on_team(const Work& work) {
     team_.run([&](int thread, int threads) {
         const long long count = blocks();
-        for (long long b = count * thread / threads; b < count * (thread + 1) / threads; ++b) work(static_cast<int>(b), thread);
+        for (long long b = count * thread / threads; b < count * (thread + 1) / threads; ++b)
+            work(static_cast<int>(b), thread);
     });
 }
 
@@ -86,7 +97,8 @@ void Batch::update() {
 
 namespace {
 
-// The wrench in the axes of a tip that has turned by exp(w); `given` is in world axes, turned to those of the rest pose, or in the tip's own.
+// The wrench in the axes of a tip that has turned by exp(w); `given` is in world axes, turned to those of the rest
+// pose, or in the tip's own.
 SUPPLE_INLINE Six own_wrench(const Three& w, const Angles& g, const Six& given, const Eight& in_body) {
     const Mask body = in_body > every(0.5);
     const Three f = polynomial(w, -g.a, g.b, given.linear), t = polynomial(w, -g.a, g.b, given.angular);
@@ -95,7 +107,8 @@ SUPPLE_INLINE Six own_wrench(const Three& w, const Angles& g, const Six& given, 
             {choose(body, T.x, t.x), choose(body, T.y, t.y), choose(body, T.z, t.z)}};
 }
 
-constexpr double largest_state = 1e60;  // coordinates and rates beyond this have failed: their poses would not be finite
+// Coordinates and rates beyond this have failed: their poses would not be finite
+constexpr double largest_state = 1e60;
 
 // R^T x for eight rotations that are given by rows
 SUPPLE_INLINE Three turned_back(const Eight* rows, const Three& x) {
@@ -134,7 +147,8 @@ Eight positive_definite(Eight* a, int m) {
     return yes;
 }
 
-// Inverse of a (m, m) in place, by Gauss-Jordan elimination without pivoting: for matrices with a positive definite symmetric part
+// Inverse of a (m, m) in place, by Gauss-Jordan elimination without pivoting: for matrices with a positive definite
+// symmetric part
 void invert(Eight* a, int m) {
     for (int k = 0; k < m; ++k) {
         Eight* pivot = a + k * m;
@@ -163,12 +177,19 @@ std::vector<double> by_rows(const Matrix& a) {
 // --- linear models --------------------------------------------------------------------------------------------------
 
 LinearBatch::LinearBatch(Given given, int copies, int threads)
-    : Batch(copies, static_cast<int>(given.rest.size()), threads), y(static_cast<int>(given.bias.size()), copies),
-      v(static_cast<int>(given.bias.size()), copies), given_(std::move(given)), m_(static_cast<int>(given_.bias.size())),
-      mass_(by_rows(given_.mass)), stiffness_(by_rows(given_.stiffness)),
+    : Batch(copies, static_cast<int>(given.rest.size()), threads),
+      y(static_cast<int>(given.bias.size()), copies),
+      v(static_cast<int>(given.bias.size()), copies),
+      given_(std::move(given)),
+      m_(static_cast<int>(given_.bias.size())),
+      mass_(by_rows(given_.mass)),
+      stiffness_(by_rows(given_.stiffness)),
       plain_(by_rows(given_.mass + given_.h * given_.damping + given_.h * given_.h * given_.stiffness)),
-      inverse_(static_cast<std::size_t>(blocks()) * m_ * m_), loaded_(static_cast<std::size_t>(blocks()) * tips, 0),
-      goal_(m_, copies), offset_(6 * tips, copies), scratch_(this->threads()) {
+      inverse_(static_cast<std::size_t>(blocks()) * m_ * m_),
+      loaded_(static_cast<std::size_t>(blocks()) * tips, 0),
+      goal_(m_, copies),
+      offset_(6 * tips, copies),
+      scratch_(this->threads()) {
     for (const Matrix& map : given_.map) {
         const std::vector<double> rows = by_rows(map);
         map_.insert(map_.end(), rows.begin(), rows.end());
@@ -221,7 +242,8 @@ void LinearBatch::gather_wrenches(int block, Scratch& s) const {
         const Mask body = in_body.at(e, block) > every(0.5);
         for (int k : {0, 3}) {
             const Three rest = turned(back, turned_back(turn, three(given + k)));
-            const Three kept = {choose(body, given[k], rest.x), choose(body, given[k + 1], rest.y), choose(body, given[k + 2], rest.z)};
+            const Three kept = {choose(body, given[k], rest.x), choose(body, given[k + 1], rest.y),
+                                choose(body, given[k + 2], rest.z)};
             (k ? s.rest_wrench[e].angular : s.rest_wrench[e].linear) = kept;
         }
     }
@@ -265,8 +287,10 @@ void LinearBatch::prepare_block(int block, Scratch& s) {
             for (int k = 0; k < 6; ++k) column[k] = every(map[k * m_ + j]);
             const Six by = pushed_forward(xi, g, six(column));
             set(&s.by_twist[6 * j], by);
-            // K x with K = [[0, f/2 - f], [f/2, tau/2 - tau]] of the skew matrices; the second terms where fixed in the world
-            const Three fw = cross(own.linear, by.angular), fv = cross(own.linear, by.linear), tw = cross(own.angular, by.angular);
+            // K x with K = [[0, f/2 - f], [f/2, tau/2 - tau]] of the skew matrices; the second terms where fixed in the
+            // world
+            const Three fw = cross(own.linear, by.angular), fv = cross(own.linear, by.linear),
+                        tw = cross(own.angular, by.angular);
             const Eight half = 0.5 - fixed;
             set(&s.pushed[6 * j], {half * fw, 0.5 * fv + half * tw});
         }
@@ -281,7 +305,8 @@ void LinearBatch::prepare_block(int block, Scratch& s) {
         implicit = positive_definite(s.system.data(), m_);
     }
     const double h2 = given_.h * given_.h;
-    for (int i = 0; i < m_ * m_; ++i) s.system[i] = plain_[i] + h2 * choose(implicit > every(0.5), s.loaded[i], every(0));
+    for (int i = 0; i < m_ * m_; ++i)
+        s.system[i] = plain_[i] + h2 * choose(implicit > every(0.5), s.loaded[i], every(0));
     Eight* into = &inverse_[static_cast<std::size_t>(block) * m_ * m_];
     if (!stiffness_positive_) return invert_scalar(s, into);
     invert(s.system.data(), m_);

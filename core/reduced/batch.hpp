@@ -1,7 +1,8 @@
 // Copies of one reduced model, stepped together.
 //
-// Arrays hold one row per number and one column per copy, so that eight neighbouring copies are the lanes of one vector (`Eight`).
-// A block is eight copies. The threads of a team share the blocks. Python sees the arrays through strides, without copying them.
+// Arrays hold one row per number and one column per copy, so that eight neighbouring copies are the lanes of one vector
+// (`Eight`). A block is eight copies. The threads of a team share the blocks. Python sees the arrays through strides,
+// without copying them.
 #pragma once
 
 #include <cstdint>
@@ -41,21 +42,21 @@ class Batch {
     virtual ~Batch() = default;
 
     const int copies, tips;
-    Columns wrench;    // 6 rows for each tip: force, torque
-    Columns in_body;   // a row for each tip: 1 if its wrench is in its own axes, 0 if in those of the world
-    Columns base;      // 12 rows: rotation by rows, then position; pose of the mechanism's world frame in the world
-    Columns pose;      // 16 rows for each tip, world pose (4, 4) by rows
+    Columns wrench;  // 6 rows for each tip: force, torque
+    Columns in_body;  // a row for each tip: 1 if its wrench is in its own axes, 0 if in those of the world
+    Columns base;  // 12 rows: rotation by rows, then position; pose of the mechanism's world frame in the world
+    Columns pose;  // 16 rows for each tip, world pose (4, 4) by rows
     Columns velocity;  // 6 rows for each tip: body twist
-    Columns time;      // s
+    Columns time;  // s
     std::vector<std::uint8_t> failed;  // by copy: its last step had no finite result, and it keeps the state before
 
-    // Sets wrenches (copies, tips, 6), given with strides, of some copies. Returns the place in `which` of the first one that has a number
-    // that is not finite, and then changes nothing; otherwise -1.
+    // Sets wrenches (copies, tips, 6), given with strides, of some copies. Returns the place in `which` of the first
+    // one that has a number that is not finite, and then changes nothing; otherwise -1.
     int apply(const double* values, const std::int64_t* strides, bool world, const std::vector<int>& which);
     void set_base(int copy, const double* rows);  // (4, 4)
     void load_changed(int copy) { changed_[copy / width] = 1; }
-    int step(int n);   // returns the number of copies that have failed
-    void update();     // poses and velocities at the present state
+    int step(int n);  // returns the number of copies that have failed
+    void update();  // poses and velocities at the present state
 
    protected:
     virtual void step_block(int block, int n, int thread) = 0;
@@ -84,8 +85,8 @@ class LinearBatch : public Batch {
     LinearBatch(Given given, int copies, int threads);
 
     Columns y, v;  // (m) coordinates and their rates
-    // Effect of a set-point per unit: on the coordinates at which the springs are unloaded (m,), and on the twists of the tips (6 tips,)
-    // in directions that no spring acts in. Returns its index.
+    // Effect of a set-point per unit: on the coordinates at which the springs are unloaded (m,), and on the twists of
+    // the tips (6 tips,) in directions that no spring acts in. Returns its index.
     int add_target(const Vector& goal, const Vector& offset);
     void set_target(int target, int copy, double change);  // from its value in the model
 
@@ -108,13 +109,13 @@ class LinearBatch : public Batch {
     const int m_;
     bool stiffness_positive_;
     std::vector<double> mass_, stiffness_, plain_;  // (m, m) by rows; M + h D + h^2 K
-    std::vector<double> map_;                      // by tip: (6, m) by rows
-    std::vector<Eight> inverse_;                   // by block: (m, m) by rows
-    std::vector<std::uint8_t> loaded_;             // by block and tip: a wrench is not zero
-    Columns goal_, offset_;                        // (m), (6 tips)
-    std::vector<Columns> changes_;                 // by set-point: change from its value in the model
+    std::vector<double> map_;  // by tip: (6, m) by rows
+    std::vector<Eight> inverse_;  // by block: (m, m) by rows
+    std::vector<std::uint8_t> loaded_;  // by block and tip: a wrench is not zero
+    Columns goal_, offset_;  // (m), (6 tips)
+    std::vector<Columns> changes_;  // by set-point: change from its value in the model
     std::vector<Vector> goal_effect_, offset_effect_;
-    std::vector<Scratch> scratch_;                 // by thread
+    std::vector<Scratch> scratch_;  // by thread
 };
 
 // One copy of a model whose time step does not run in lanes.

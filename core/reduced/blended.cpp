@@ -10,9 +10,10 @@ using namespace whole;
 
 namespace {
 
-constexpr double steepest = 3;       // largest displacement that a model predicts between samples, over the distance of its sample
-constexpr double zero_compliance = 1e-12;   // compliance below this fraction of the largest counts as zero
-constexpr double dependent_column = 1e-6;       // a column whose independent part is smaller is dropped from the basis
+// Largest displacement that a model predicts between samples, over the distance of its sample
+constexpr double steepest = 3;
+constexpr double zero_compliance = 1e-12;  // compliance below this fraction of the largest counts as zero
+constexpr double dependent_column = 1e-6;  // a column whose independent part is smaller is dropped from the basis
 
 Four to_power(const Four& x, double power) {
     if (power == 4) return (x * x) * (x * x);
@@ -35,7 +36,9 @@ void put(FourPoses& to, int lane, const Pose& pose) {
 }  // namespace
 
 PoseMean::PoseMean(const Four& real, const Four& moved) {
-    const auto quaternion = [](const Four& q) -> FourQuaternions { return {four(q[3]), {four(q[0]), four(q[1]), four(q[2])}}; };
+    const auto quaternion = [](const Four& q) -> FourQuaternions {
+        return {four(q[3]), {four(q[0]), four(q[1]), four(q[2])}};
+    };
     const double scale = 1 / sum(real * real);
     turn = quaternion(std::sqrt(scale) * real);
     inverse = conjugate(quaternion(scale * real));
@@ -49,7 +52,8 @@ Pose PoseMean::pose() const {
 
 // --- the model ------------------------------------------------------------------------------------------------------
 
-void Blended::add(Sample sample, const std::array<Matrix, 3>& frames, const std::array<Matrix, 3>& cores, double presence) {
+void Blended::add(Sample sample, const std::array<Matrix, 3>& frames, const std::array<Matrix, 3>& cores,
+                  double presence) {
     const int n = static_cast<int>(sample.wrench.size()), i = static_cast<int>(samples.size());
     sample.frame.assign(n * n, four(0));
     sample.core.assign(n * n, four(0));
@@ -87,7 +91,9 @@ void Blended::prepare() {
     forces_.resize(tips.size());
     jacobians_.resize(tips.size());
     inverse_jacobians_.resize(tips.size());
-    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &push_all_, &rest_difference_, &rest_gradient_, &rest_offset_, &rest_slope_}) each->setZero(n_);
+    for (Vector* each : {&xi, &wrench_, &each_, &all_, &by_, &push_all_, &rest_difference_, &rest_gradient_,
+                         &rest_offset_, &rest_slope_})
+        each->setZero(n_);
     for (std::vector<Four>* each : {&frame_, &core_, &half_, &full_}) each->resize(n_ * n_);
     for (std::vector<Four>* each : {&column_share_, &length_, &column_scale_}) each->resize(n_);
     slope_.resize((n_ * (n_ + 1) / 2 + 3) / 4 * 4);
@@ -126,8 +132,8 @@ void Blended::move_sample(int i, const Vector& twists) {
     models_changed();
 }
 
-// Eq. 25: distances of all models over all end effectors, lengths / r and angles / pi (2 sin(angle/2) for the angle, which is the same
-// when small and smooth at half turns). A model that fades in is treated as more distant.
+// Eq. 25: distances of all models over all end effectors, lengths / r and angles / pi (2 sin(angle/2) for the angle,
+// which is the same when small and smooth at half turns). A model that fades in is treated as more distant.
 template <int N>
 void Blended::compute_distances() {
     const int ends = size<N>(n_) / 6;
@@ -138,7 +144,8 @@ void Blended::compute_distances() {
         for (int e = 0; e < ends; ++e) {
             const FourPoses& home = homes_[i * ends + e];
             const FourQuaternions now = four(turns_[e]);
-            const FourVectors away = four(tips[e].pose.p) - home.p, turned = relative(home.q, now, nearer_sign(home.q, now)).v;
+            const FourVectors away = four(tips[e].pose.p) - home.p,
+                              turned = relative(home.q, now, nearer_sign(home.q, now)).v;
             sum += sqrt(length * dot(away, away) + turn * dot(turned, turned));
         }
         distances_[i] = sum;
@@ -152,7 +159,8 @@ void Blended::weigh() {
     for (std::size_t e = 0; e < tips.size(); ++e) turns_[e] = tips[e].pose.R;
     n_ == 6 ? compute_distances<6>() : compute_distances<Eigen::Dynamic>();
     if (published)
-        for (int i = 0; i < k; ++i) distances_[i / 4][i % 4] = published_distance(i) + (1 - presence(i)) * (1 - presence(i));
+        for (int i = 0; i < k; ++i)
+            distances_[i / 4][i % 4] = published_distance(i) + (1 - presence(i)) * (1 - presence(i));
     int nearest = 0;
     double more = -neighbours;  // models beyond the neighbours that count; a model that fades in counts by its presence
     for (int i = 0; i < k; ++i) {
@@ -203,7 +211,8 @@ void Blended::group_models() {
         same = groups_[k / 4].model[k % 4] == used[std::min(k, count - 1)].model;
     if (!same) {
         groups_.resize((count + 3) / 4);
-        for (std::size_t k = 0; k < 4 * groups_.size(); ++k) groups_[k / 4].put(k % 4, used[std::min(k, count - 1)].model, *this);
+        for (std::size_t k = 0; k < 4 * groups_.size(); ++k)
+            groups_[k / 4].put(k % 4, used[std::min(k, count - 1)].model, *this);
         find_core_ranges();
     }
     for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -235,8 +244,8 @@ void Blended::Group::put(int lane, int index, const Blended& of) {
     energy[lane] = sample.energy;
     for (std::vector<Four>* each : {&frame, &core}) each->resize(n * n);
     compliance.resize(of.slope_.size(), four(0));
-    for (std::vector<Four>* each : {&has_column, &wrench, &own, &eta, &load, &load_displacement, &load_difference, &weight_gradient, &strain_by_weight,
-                                    &turned, &inner})
+    for (std::vector<Four>* each : {&has_column, &wrench, &own, &eta, &load, &load_displacement, &load_difference,
+                                    &weight_gradient, &strain_by_weight, &turned, &inner})
         each->resize(n);
     for (int k = 0; k < n * n; ++k) {
         frame[k][lane] = sample.frame[k][compliance_kind];
@@ -269,28 +278,31 @@ double Blended::published_distance(int i) const {
 
 // Eq. 28: the mean of poses with the nearest model as base.
 Pose Blended::published_mean(int e) const {
-    const auto nearest = std::max_element(used.begin(), used.end(), [](auto& a, auto& b) { return a.weight < b.weight; });
+    const auto nearest = std::max_element(used.begin(), used.end(),
+                                          [](auto& a, auto& b) { return a.weight < b.weight; });
     const Pose& base = samples[nearest->model].tips[e];
     Vec6 sum = Vec6::Zero();
     for (const auto& use : used) sum += use.weight * log(samples[use.model].tips[e].seen_from(base));
     return base * exp(sum);
 }
 
-// Algorithm 3: frames and cores are averaged separately, and the columns of the frame are normalised. A direction that some of the
-// models do not have is averaged over the others; its eigenvalue is averaged over all, with zeros for the former.
+// Algorithm 3: frames and cores are averaged separately, and the columns of the frame are normalised. A direction that
+// some of the models do not have is averaged over the others; its eigenvalue is averaged over all, with zeros for the
+// former.
 template <int N>
 void Blended::mix() {
     const int n = size<N>(n_);
-    Four *__restrict frame = frame_.data(), *__restrict core = core_.data();
-    Four *__restrict half = half_.data(), *__restrict full = full_.data();
+    Four* __restrict frame = frame_.data(), * __restrict core = core_.data();
+    Four* __restrict half = half_.data(), * __restrict full = full_.data();
     for (std::size_t g = 0; g < groups_.size(); ++g) {
         const Group& group = groups_[g];
         const Sample& A = samples[group.model[0]];
         const Sample& B = samples[group.model[1]];
         const Sample& C = samples[group.model[2]];
         const Sample& D = samples[group.model[3]];
-        const Four a = four(group.weight[0]), b = four(group.weight[1]), c = four(group.weight[2]), d = four(group.weight[3]);
-        const auto add_mean = [&](Four* __restrict to, std::vector<Four> Sample::*of, int first, int end) {
+        const Four a = four(group.weight[0]), b = four(group.weight[1]), c = four(group.weight[2]),
+                   d = four(group.weight[3]);
+        const auto add_mean = [&](Four* __restrict to, std::vector<Four> Sample::* of, int first, int end) {
             const Four *p = (A.*of).data(), *q = (B.*of).data(), *r = (C.*of).data(), *s = (D.*of).data();
             for (int k = first; k < end; ++k) {
                 const Four mean = (a * p[k] + b * q[k]) + (c * r[k] + d * s[k]);
@@ -328,11 +340,11 @@ void Blended::mix() {
     if (rest_share_ > 0) add_rest_compliance();
 }
 
-// The displacement from the predicted rest pose has a part in stiff directions that the mechanism, on its curved way, does not have. In a
-// nearly rigid direction its spring force would be huge, and it would change by orders of magnitude with the weights; this force feeds energy to the
-// soft directions. A spring that is at rest at this pose may be softer without changing the rest, so its share of the compliance has a least value,
-// which grows with the distance. Inverse mass and inverse damping are raised in proportion: a direction that a model does not have is small
-// in all three.
+// The displacement from the predicted rest pose has a part in stiff directions that the mechanism, on its curved way,
+// does not have. In a nearly rigid direction its spring force would be huge, and it would change by orders of magnitude
+// with the weights; this force feeds energy to the soft directions. A spring that is at rest at this pose may be softer
+// without changing the rest, so its share of the compliance has a least value, which grows with the distance. Inverse
+// mass and inverse damping are raised in proportion: a direction that a model does not have is small in all three.
 void Blended::add_rest_compliance() {
     Four trace = four(0), most = four(0);
     for (int i = 0; i < n_; ++i) {
@@ -341,7 +353,8 @@ void Blended::add_rest_compliance() {
         most = choose(most < entry, entry, most);
     }
     const double far = 16 * rest_distance_ * rest_distance_;
-    rest_compliance_ = most[compliance_kind] * (least_rest_compliance + far_rest_compliance * far / (extent_ * extent_ + far));
+    rest_compliance_ = most[compliance_kind] *
+                       (least_rest_compliance + far_rest_compliance * far / (extent_ * extent_ + far));
     const Four more = (rest_share_ * rest_compliance_ / trace[compliance_kind]) * trace;
     for (int i = 0; i < n_; ++i) full_[i + n_ * i] += more;
 }
@@ -413,8 +426,8 @@ void Blended::blend_models() {
     to_basis(each_, load_displacement);
 }
 
-// The displacements of the end effectors from the poses of the models in use (`own`), the mean Hbar of these poses, and the displacement
-// xi from it.
+// The displacements of the end effectors from the poses of the models in use (`own`), the mean Hbar of these poses, and
+// the displacement xi from it.
 template <int N>
 void Blended::compute_displacements() {
     const int ends = size<N>(n_) / 6;
@@ -452,14 +465,15 @@ void Blended::compute_displacements() {
 
 // The loads of the models in use and the displacements that they cause, by the half-way rule.
 //
-// Forces keep their direction in the world: the compliance for such forces is finite at every stable equilibrium. W_i is the force of
-// model i in world axes, W the mean of all, R the present rotation of the end effector. W acts on xi by the generalised force
-// Jr(xi)^T (R^T W, 0). In the axes of model i, its load differs from the mean load by d_i = R_i^T (W_i - W); torques likewise,
-// each in the axes of its own model. With eta_i = log(Hbar^-1 H_i) and s_i = C_i d_i, the displacement s_i from H_i is
-// eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a common spring, xi - xi_i is used for eta_i. s_i is at most
-// `steepest` times as long as eta_i, as in monotone interpolation by cubics.
+// Forces keep their direction in the world: the compliance for such forces is finite at every stable equilibrium. W_i
+// is the force of model i in world axes, W the mean of all, R the present rotation of the end effector. W acts on xi by
+// the generalised force Jr(xi)^T (R^T W, 0). In the axes of model i, its load differs from the mean load by d_i = R_i^T
+// (W_i - W); torques likewise, each in the axes of its own model. With eta_i = log(Hbar^-1 H_i) and s_i = C_i d_i, the
+// displacement s_i from H_i is eta_i + s_i + [eta_i, s_i] / 2 from Hbar to second order; without a common spring, xi -
+// xi_i is used for eta_i. s_i is at most `steepest` times as long as eta_i, as in monotone interpolation by cubics.
 //
-// With applied forces w, the force W - w has the geometric stiffness A(W - w). Only the fraction t of it is used: geometric_share().
+// With applied forces w, the force W - w has the geometric stiffness A(W - w). Only the fraction t of it is used:
+// geometric_share().
 template <int N>
 void Blended::compute_load_displacements() {
     const int n = size<N>(n_), ends = n / 6;
@@ -477,7 +491,8 @@ void Blended::compute_load_displacements() {
         Mat3 lower = jacobians_[e].dM.transpose() * back;
         wrench_.segment<6>(6 * e) = stack(Vec3(Vec3::Zero()), torque);
         if (share < 1) {  // t times that at xi, 1 - t times that at 0
-            const Mat3 less_upper = (1 - share) * (radius * means[e].R.transpose() - upper), less_lower = (share - 1) * lower;
+            const Mat3 less_upper = (1 - share) * (radius * means[e].R.transpose() - upper),
+                       less_lower = (share - 1) * lower;
             const Vec3 applied = applied_force(e);
             wrench_.segment<6>(6 * e) -= stack(less_upper * applied, less_lower * applied);
             upper += less_upper;
@@ -490,17 +505,20 @@ void Blended::compute_load_displacements() {
             if (ground > 0)
                 eta = scaled(log(seen_from(tip.home, {four(Eigen::Quaterniond(means[e].R)), four(means[e].p)})));
             else
-                eta = {four(Vec3(xi.segment<3>(6 * e))) - eta.linear, four(Vec3(xi.segment<3>(6 * e + 3))) - eta.angular};
+                eta = {four(Vec3(xi.segment<3>(6 * e))) - eta.linear,
+                       four(Vec3(xi.segment<3>(6 * e + 3))) - eta.angular};
             set(&group.eta[6 * e], eta);
             set(&group.load[6 * e], {times(upper, tip.force) + ground * eta.linear,
                                      times(lower, tip.force) + tip.torque + ground * eta.angular});
-            set(&group.load_difference[6 * e], {radius * turned_back(tip.home.q, tip.force - four(force)) + ground * eta.linear,
-                                                tip.torque - four(torque) + ground * eta.angular});
+            set(&group.load_difference[6 * e],
+                {radius * turned_back(tip.home.q, tip.force - four(force)) + ground * eta.linear,
+                 tip.torque - four(torque) + ground * eta.angular});
         }
     }
     for (Group& group : groups_) {
         Four* __restrict by = group.load_displacement.data();
-        const Four *compliance = group.compliance.data(), *difference = group.load_difference.data(), *eta = group.eta.data();
+        const Four *compliance = group.compliance.data(), *difference = group.load_difference.data(),
+                   *eta = group.eta.data();
         Four size = four(0), most = four(0);
         repeat<N>(n, [&](auto i) __attribute__((always_inline)) {
             Four sum = compliance[entry(i, 0)] * difference[0];
@@ -514,8 +532,10 @@ void Blended::compute_load_displacements() {
         for (int i = 0; i < n; ++i) by[i] *= kept;
         for (int e = 0; e < ends; ++e) {
             const FourTwists change = bracket(twists(&group.eta[6 * e]), twists(by + 6 * e));
-            by[6 * e] += 0.5 * change.linear.x, by[6 * e + 1] += 0.5 * change.linear.y, by[6 * e + 2] += 0.5 * change.linear.z;
-            by[6 * e + 3] += 0.5 * change.angular.x, by[6 * e + 4] += 0.5 * change.angular.y, by[6 * e + 5] += 0.5 * change.angular.z;
+            by[6 * e] += 0.5 * change.linear.x, by[6 * e + 1] += 0.5 * change.linear.y,
+                by[6 * e + 2] += 0.5 * change.linear.z;
+            by[6 * e + 3] += 0.5 * change.angular.x, by[6 * e + 4] += 0.5 * change.angular.y,
+                by[6 * e + 5] += 0.5 * change.angular.z;
         }
         const bool more = &group != &groups_[0];
         weighted_sums(0.5 * group.weight, by, n, more, each_.data());
@@ -531,8 +551,9 @@ void Blended::compute_load_displacements() {
     });
 }
 
-// The predicted rest pose H* enters as a spring with the compliance of the blend that is at rest at H* under the load w* of the path. Its
-// strain is xi - xi* - C (lambda - w*) with xi* = log(Hbar^-1 H*), so its load_displacement is C w* - xi*. It has the share phi.
+// The predicted rest pose H* enters as a spring with the compliance of the blend that is at rest at H* under the load
+// w* of the path. Its strain is xi - xi* - C (lambda - w*) with xi* = log(Hbar^-1 H*), so its load_displacement is C w*
+// - xi*. It has the share phi.
 template <int N>
 void Blended::pull_to_rest() {
     const int n = size<N>(n_);
@@ -552,10 +573,10 @@ Vec3 Blended::applied_force(int e) const {
     return tip.world ? Vec3(tip.wrench.head<3>()) : Vec3(tip.pose.R * tip.wrench.head<3>());
 }
 
-// The fraction t of the geometric stiffness of W - w that is used. Where users apply less than the mean load W, the geometric stiffness
-// A(W - w) is subtracted from the stiffness C^-1 of the blend. The mechanism stays stable as the load decreases, but a model
-// has only the first-order change of the stiffness, which may exceed C^-1. So t limits the norm of t A relative to C^-1:
-// t^2 tr(C A C A) <= most_cancelled^2. Then C^-1 - t A is positive.
+// The fraction t of the geometric stiffness of W - w that is used. Where users apply less than the mean load W, the
+// geometric stiffness A(W - w) is subtracted from the stiffness C^-1 of the blend. The mechanism stays stable as the
+// load decreases, but a model has only the first-order change of the stiffness, which may exceed C^-1. So t limits the
+// norm of t A relative to C^-1: t^2 tr(C A C A) <= most_cancelled^2. Then C^-1 - t A is positive.
 template <int N>
 double Blended::geometric_share() const {
     using Square = Eigen::Matrix<double, N, N>;
@@ -567,7 +588,8 @@ double Blended::geometric_share() const {
         any |= f.squaredNorm() > 0;
         const auto C = [&](int i, int j) { return full_[i + n * (6 * e + j)][compliance_kind]; };
         for (int i = 0; i < n; ++i) {  // rows of C times [[0, f x], [-f x, 0]]
-            const Vec3 upper = f.cross(Vec3(C(i, 3), C(i, 4), C(i, 5))), lower = Vec3(C(i, 0), C(i, 1), C(i, 2)).cross(f);
+            const Vec3 upper = f.cross(Vec3(C(i, 3), C(i, 4), C(i, 5))),
+                       lower = Vec3(C(i, 0), C(i, 1), C(i, 2)).cross(f);
             for (int k = 0; k < 3; ++k) {
                 twice(i, 6 * e + k) = upper[k];
                 twice(i, 6 * e + 3 + k) = lower[k];
@@ -596,7 +618,8 @@ void Blended::compute_link_coordinates() {
 
 void Blended::generalised_force(Vector& result, bool of_path) const {
     for (std::size_t e = 0; e < tips.size(); ++e) {
-        const Vec6 on = jacobians_[e].transpose_times(tips[e].own(tips[e].pose.R, of_path ? path_wrenches_[e] : tips[e].wrench));
+        const Vec6 on = jacobians_[e].transpose_times(
+            tips[e].own(tips[e].pose.R, of_path ? path_wrenches_[e] : tips[e].wrench));
         result.segment<6>(6 * e) = stack(radius * on.head<3>(), on.tail<3>());
     }
 }
@@ -635,10 +658,11 @@ Vector Blended::holding_wrench() const {
     return result;
 }
 
-// Equilibrium of the springs under the wrench all_. Negative stiffnesses are replaced by their magnitudes, so that the step goes
-// along the force.
+// Equilibrium of the springs under the wrench all_. Negative stiffnesses are replaced by their magnitudes, so that the
+// step goes along the force.
 Vector Blended::rest_with_ground() const {
-    const Matrix identity = Matrix::Identity(basis.cols(), basis.cols()), K = solve_positive(blended(compliance_kind), identity);
+    const Matrix identity = Matrix::Identity(basis.cols(), basis.cols()),
+                 K = solve_positive(blended(compliance_kind), identity);
     const SymmetricEigen modes(K - ground_used() * identity);
     const Vector force = basis.transpose() * all_ - K * (z_ + load_displacement) + ground_used() * z_;
     const Vector along = modes.vectors.transpose() * force;
@@ -653,7 +677,9 @@ double Blended::relax(int iterations, double tolerance) {
         blend();
         generalised_force(all_);
         z_.noalias() = basis.transpose() * xi;
-        Vector goal = basis * (ground > 0 ? rest_with_ground() : Vector(blended(compliance_kind) * (basis.transpose() * all_) - load_displacement));
+        Vector goal = basis * (ground > 0
+                                   ? rest_with_ground()
+                                   : Vector(blended(compliance_kind) * (basis.transpose() * all_) - load_displacement));
         if (reduced_ && rest_share_ > 0) goal += rest_offset_;
         Vector move(n_);
         for (std::size_t e = 0; e < tips.size(); ++e) {

@@ -10,9 +10,10 @@ namespace supple {
 
 namespace {
 
-// In a linear model, the rotation of a link is proportional to the displacement of the end effector, without bound. Beyond free_turn
-// (rad) the twist is scaled down so that the rotation stays below a quarter turn. Otherwise two models could have rotations half a
-// turn apart, where the mean of their quaternions is discontinuous. This can still happen if the models were made with such rotations.
+// In a linear model, the rotation of a link is proportional to the displacement of the end effector, without bound.
+// Beyond free_turn (rad) the twist is scaled down so that the rotation stays below a quarter turn. Otherwise two models
+// could have rotations half a turn apart, where the mean of their quaternions is discontinuous. This can still happen
+// if the models were made with such rotations.
 constexpr double free_turn = 1.2, largest_turn = 1.55;
 
 // The factor for a twist with the rotation `angle`; its first two derivatives are continuous.
@@ -45,8 +46,8 @@ void BlendedLinks::add(const double* rest, const double* maps, int m) {
         for (int k = 0; k < 6; ++k) {
             block.offset[k][l] = 0;
             for (int j = 0; j < m; ++j)
-                model.maps[((static_cast<std::size_t>(i / width) * m + j) * 6 + k) * width + l] =
-                    maps[(6 * from + k) * m + j];
+                model.maps[((static_cast<std::size_t>(i / width) * m + j) * 6 + k) * width +
+                           l] = maps[(6 * from + k) * m + j];
         }
     }
     models_.push_back(std::move(model));
@@ -68,8 +69,9 @@ void BlendedLinks::update(const std::vector<Use>& use, double* poses) {
 
 // Algorithm 4 as printed: H^(1) exp(sum_i alpha_i log(H^(1)^-1 H^(i))) with the nearest model as base (eqs. 26 to 28).
 void BlendedLinks::run_published(const std::vector<Use>& use, int index, double* poses) const {
-    const std::size_t nearest =
-        std::max_element(use.begin(), use.end(), [](auto& a, auto& b) { return a.weight < b.weight; }) - use.begin();
+    const std::size_t nearest = std::max_element(use.begin(), use.end(),
+                                                 [](auto& a, auto& b) { return a.weight < b.weight; }) -
+                                use.begin();
     std::vector<Pose> shown(use.size());
     for (int l = 0; l < width && index * width + l < n_; ++l) {
         for (std::size_t i = 0; i < use.size(); ++i) {
@@ -123,7 +125,8 @@ void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) co
         const Eight ty = vy + b * cy + third * (wz * cx - wx * cz);
         const Eight tz = vz + b * cz + third * (wx * cy - wy * cx);
         const Eight ex = half * wx, ey = half * wy, ez = half * wz;
-        const Eight rw = load(block.turn[0]), rx = load(block.turn[1]), ry = load(block.turn[2]), rz = load(block.turn[3]);
+        const Eight rw = load(block.turn[0]), rx = load(block.turn[1]), ry = load(block.turn[2]),
+                    rz = load(block.turn[3]);
         const Eight qw = rw * ew - rx * ex - ry * ey - rz * ez, qx = rw * ex + rx * ew + ry * ez - rz * ey;
         const Eight qy = rw * ey - rx * ez + ry * ew + rz * ex, qz = rw * ez + rx * ey - ry * ex + rz * ew;
         const auto& R = block.rotation;
@@ -148,9 +151,9 @@ void BlendedLinks::run(const std::vector<Use>& use, int index, double* poses) co
     const Eight wx = two * w * x, wy = two * w * y, wz = two * w * z;
     // rotation of Q, and the vector part of D conj(Q)
     const Eight dw = D[0], dx = D[1], dy = D[2], dz = D[3];
-    Eight out[16] = {1.0 - yy - zz, xy - wz, xz + wy, scale * (dx * w - dw * x - dy * z + dz * y),
-                     xy + wz, 1.0 - xx - zz, yz - wx, scale * (dy * w - dw * y - dz * x + dx * z),
-                     xz - wy, yz + wx, 1.0 - xx - yy, scale * (dz * w - dw * z - dx * y + dy * x)};
+    Eight out[16] = {1.0 - yy - zz, xy - wz,       xz + wy,       scale * (dx * w - dw * x - dy * z + dz * y),
+                     xy + wz,       1.0 - xx - zz, yz - wx,       scale * (dy * w - dw * y - dz * x + dx * z),
+                     xz - wy,       yz + wx,       1.0 - xx - yy, scale * (dz * w - dw * z - dx * y + dy * x)};
     const int first = index * width;
     write_poses(out, poses + 16 * static_cast<std::size_t>(first), std::min(width, n_ - first));
 }

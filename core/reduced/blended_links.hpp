@@ -18,7 +18,7 @@ class BlendedLinks {
     };
     BlendedLinks(int n, int threads) : n_(n), team_(threads) {}
     void add(const double* rest, const double* maps, int m);  // (n, 4, 4), (n, 6, m)
-    void set_offsets(int model, const double* twists);        // (n, 6)
+    void set_offsets(int model, const double* twists);  // (n, 6)
     void update(const std::vector<Use>& use, double* poses);
     void clear() { models_.clear(); }
     int count() const { return n_; }
@@ -27,7 +27,7 @@ class BlendedLinks {
    private:
     struct Block {
         alignas(64) double offset[6][width];
-        alignas(64) double turn[4][width];   // quaternion, w first
+        alignas(64) double turn[4][width];  // quaternion, w first
         alignas(64) double place[3][width];
         alignas(64) double rotation[9][width];
     };

@@ -1,4 +1,5 @@
-// Blended models under applied loads: weights under load, and the pose at which the end effectors are predicted to be at rest.
+// Blended models under applied loads: weights under load, and the pose at which the end effectors are predicted to be
+// at rest.
 #include <algorithm>
 #include <cmath>
 
@@ -10,11 +11,13 @@ using namespace whole;
 
 namespace {
 
-constexpr double range = 0.5;         // displacement up to which a model is valid, over the extent of the collection
-constexpr int prediction_steps = 3;   // Newton steps for the displacement that a model predicts under the applied loads
-constexpr double own_load_range = 0.02;  // nearer than this to the load of a model, over the range of loads, no rest pose is predicted
-constexpr double widest_offset = 0.4;    // distance from the line between two loads up to which a rest pose is predicted
-constexpr double on_path = 1e-3;         // distance of a load from that of a path, over the range of loads, that counts as none
+constexpr double range = 0.5;  // displacement up to which a model is valid, over the extent of the collection
+constexpr int prediction_steps = 3;  // Newton steps for the displacement that a model predicts under the applied loads
+// Nearer than this to the load of a model, over the range of loads, no rest pose is predicted
+constexpr double own_load_range = 0.02;
+constexpr double widest_offset = 0.4;  // distance from the line between two loads up to which a rest pose is predicted
+// Distance of a load from that of a path, over the range of loads, that counts as none
+constexpr double on_path = 1e-3;
 
 }  // namespace
 
@@ -44,9 +47,10 @@ void Blended::reset_trust() {
     predict_rest();
 }
 
-// Displacement (scaled) of the end effectors from the pose of a model, if this model alone were at rest under the applied loads: the
-// solution of x = C f(x), where f is the generalised force of the applied loads less those of the model. Forces keep their direction in
-// the world. A few Newton steps from x = 0; the geometric stiffness of f is limited as in geometric_share(). `change`: f(0).
+// Displacement (scaled) of the end effectors from the pose of a model, if this model alone were at rest under the
+// applied loads: the solution of x = C f(x), where f is the generalised force of the applied loads less those of the
+// model. Forces keep their direction in the world. A few Newton steps from x = 0; the geometric stiffness of f is
+// limited as in geometric_share(). `change`: f(0).
 Vector Blended::predicted_displacement(const Sample& sample, const Vector& change) const {
     const Matrix& compliance = sample.compliance;
     Vector x = Vector::Zero(n_), force(n_);
@@ -70,10 +74,10 @@ Vector Blended::predicted_displacement(const Sample& sample, const Vector& chang
     return x;
 }
 
-// A factor of the weight of a model, from 0 to 1. Let e be the displacement from its own pose that the model alone predicts under the
-// applied loads w, and l the change of the load, |w - b_i| over the range of the models' loads, at most 1. The error of a linear model grows
-// with both, so the factor falls as (l e)^-2 where l e exceeds half of the extent of the collection. Handles and contacts do not count as
-// loads here.
+// A factor of the weight of a model, from 0 to 1. Let e be the displacement from its own pose that the model alone
+// predicts under the applied loads w, and l the change of the load, |w - b_i| over the range of the models' loads, at
+// most 1. The error of a linear model grows with both, so the factor falls as (l e)^-2 where l e exceeds half of the
+// extent of the collection. Handles and contacts do not count as loads here.
 double Blended::trust_under_load(const Sample& sample) const {
     const Vector change = load_change(sample);
     const double size = change.norm(), changed = size < load_extent_ ? size / load_extent_ : 1;
@@ -87,8 +91,9 @@ double Blended::trust_under_load(const Sample& sample) const {
 
 // --- predicted rest pose --------------------------------------------------------------------------------------------
 //
-// Between the loads of two models, the engine has computed a path of poses at rest (src/supple/reduced/rest_paths.py). Every point of it is
-// like one more model: its load and its pose are known, and its compliance is taken from the blend.
+// Between the loads of two models, the engine has computed a path of poses at rest (src/supple/reduced/rest_paths.py).
+// Every point of it is like one more model: its load and its pose are known, and its compliance is taken from the
+// blend.
 
 // Load w - b_i (scaled) in the axes of the end effectors at the pose of a model
 Vector Blended::load_change(const Sample& sample) const {
@@ -100,7 +105,8 @@ Vector Blended::load_change(const Sample& sample) const {
     return change;
 }
 
-// A scaled load in the axes of a model, turned to those in which the applied wrenches are given: world axes, or those of the end effector
+// A scaled load in the axes of a model, turned to those in which the applied wrenches are given: world axes, or those
+// of the end effector
 Vector Blended::with_applied_axes(const Sample& sample, const Vector& load) const {
     Vector result = load;
     for (std::size_t e = 0; e < tips.size(); ++e)
@@ -113,29 +119,35 @@ Vector Blended::with_applied_axes(const Sample& sample, const Vector& load) cons
 
 std::vector<Pose> Blended::moved_tips(const Sample& sample, const Vector& displacement) const {
     std::vector<Pose> poses;
-    for (std::size_t e = 0; e < tips.size(); ++e) poses.push_back(sample.tips[e] * exp(unscaled(displacement.segment<6>(6 * e))));
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        poses.push_back(sample.tips[e] * exp(unscaled(displacement.segment<6>(6 * e))));
     return poses;
 }
 
 Vector Blended::displacement_between(const std::vector<Pose>& from, const std::vector<Pose>& to) const {
     Vector displacement(n_);
-    for (std::size_t e = 0; e < tips.size(); ++e) displacement.segment<6>(6 * e) = scaled(log(to[e].seen_from(from[e])));
+    for (std::size_t e = 0; e < tips.size(); ++e)
+        displacement.segment<6>(6 * e) = scaled(log(to[e].seen_from(from[e])));
     return displacement;
 }
 
-// Displacement from the pose of the first model on a path, at a share of the load: cubics. Set-points that move the models move the path.
+// Displacement from the pose of the first model on a path, at a share of the load: cubics. Set-points that move the
+// models move the path.
 Vector Blended::path_displacement(const RestPath& path, double share) const {
-    const int k = static_cast<int>(std::upper_bound(path.shares.begin() + 1, path.shares.end() - 1, share) - path.shares.begin()) - 1;
+    const int k = static_cast<int>(std::upper_bound(path.shares.begin() + 1, path.shares.end() - 1, share) -
+                                   path.shares.begin()) -
+                  1;
     const double length = path.shares[k + 1] - path.shares[k], u = (share - path.shares[k]) / length;
     const Sample &a = samples[path.first], &b = samples[path.second];
     const Vector moved = displacement_between(a.tips, b.tips) - displacement_between(a.home, b.home);
-    return (1 + 2 * u) * (1 - u) * (1 - u) * path.displacements.col(k) + u * u * (3 - 2 * u) * path.displacements.col(k + 1) +
+    return (1 + 2 * u) * (1 - u) * (1 - u) * path.displacements.col(k) +
+           u * u * (3 - 2 * u) * path.displacements.col(k + 1) +
            length * u * (1 - u) * ((1 - u) * path.slopes.col(k) - u * path.slopes.col(k + 1)) + share * moved;
 }
 
-// Computes `rest_`, the pose at which the end effectors are at rest under the load of a path that is nearest to the applied loads,
-// `path_wrenches_`, this load, and `rest_presence_`: near 1 where the applied loads are between those of two models, 0 at
-// the loads of models and far from all paths.
+// Computes `rest_`, the pose at which the end effectors are at rest under the load of a path that is nearest to the
+// applied loads, `path_wrenches_`, this load, and `rest_presence_`: near 1 where the applied loads are between those of
+// two models, 0 at the loads of models and far from all paths.
 void Blended::predict_rest() {
     rest_presence_ = 0;
     const int count = static_cast<int>(samples.size());
@@ -147,10 +159,12 @@ void Blended::predict_rest() {
     Vector beside_paths = Vector::Zero(n_);  // applied loads less those of the paths
     for (const RestPath& path : paths_) {
         const int i = path.first, j = path.second;
-        const Vector load = with_applied_axes(samples[j], samples[j].wrench) - with_applied_axes(samples[i], samples[i].wrench);
+        const Vector load = with_applied_axes(samples[j], samples[j].wrench) -
+                            with_applied_axes(samples[i], samples[i].wrench);
         const double squared = load.squaredNorm();
         if (!(squared > 0)) continue;
-        const double t = std::clamp(0.5 + 0.5 * (gaps[i] + gaps[j]).dot(load) / squared, path.shares.front(), path.shares.back());
+        const double t = std::clamp(0.5 + 0.5 * (gaps[i] + gaps[j]).dot(load) / squared, path.shares.front(),
+                                    path.shares.back());
         const Vector beside = 0.5 * (gaps[i] + gaps[j] + (1 - 2 * t) * load);
         const double off = beside.norm();
         const double weight = presence(i) * presence(j) / std::pow(off / load_extent_ + on_path, 4);
@@ -175,9 +189,9 @@ void Blended::predict_rest() {
     rest_presence_ = present / total * (std::isfinite(nearest) ? nearest / (1 + nearest) : 1);
 }
 
-// The share phi of the predicted rest pose in the strain: 1 at this pose, 0 at the poses of the models. Shepard's weights with the predicted
-// pose as one more sample: phi = presence / (1 + D^p sum_i (k (1/d_i - 1/R))^p), with D the distance from the predicted pose.
-// `nearness`: the sum; its terms are scaled by `scale`^p.
+// The share phi of the predicted rest pose in the strain: 1 at this pose, 0 at the poses of the models. Shepard's
+// weights with the predicted pose as one more sample: phi = presence / (1 + D^p sum_i (k (1/d_i - 1/R))^p), with D the
+// distance from the predicted pose. `nearness`: the sum; its terms are scaled by `scale`^p.
 void Blended::compute_rest_share(double nearness, double scale) {
     rest_distance_ = 0;
     for (std::size_t e = 0; e < tips.size(); ++e)

@@ -12,25 +12,30 @@ using namespace whole;
 
 namespace {
 
-constexpr double largest_norm = 1e6;    // largest displacement, over the radius, of an accepted state
-constexpr double least_damping_time = 2e-3;       // s, least ratio of damping to stiffness, as of backward Euler with this step
-constexpr double least_compliance = 0.01;      // over the largest compliance, in the estimate of the stored energy
-constexpr double energy_margin = 0.25;     // relative error allowed for the stored energy above that of the models in use
-constexpr double largest_displacement = 0.2;      // displacement that one step may make, over the radius, before it is divided
+constexpr double largest_norm = 1e6;  // largest displacement, over the radius, of an accepted state
+// S, least ratio of damping to stiffness, as of backward Euler with this step
+constexpr double least_damping_time = 2e-3;
+constexpr double least_compliance = 0.01;  // over the largest compliance, in the estimate of the stored energy
+constexpr double energy_margin = 0.25;  // relative error allowed for the stored energy above that of the models in use
+// Displacement that one step may make, over the radius, before it is divided
+constexpr double largest_displacement = 0.2;
 constexpr double most_parts = 16;
 
 // Matrices (n, n) and vectors (n,) in lanes, for local use
 template <int N>
-using Squares = std::conditional_t<N == Eigen::Dynamic, std::vector<Four>, std::array<Four, static_cast<std::size_t>(N * N)>>;
+using Squares = std::conditional_t<N == Eigen::Dynamic, std::vector<Four>,
+                                   std::array<Four, static_cast<std::size_t>(N* N)>>;
 template <int N>
-using Columns = std::conditional_t<N == Eigen::Dynamic, std::vector<Four>, std::array<Four, static_cast<std::size_t>(N < 0 ? 0 : N)>>;
+using Columns = std::conditional_t<N == Eigen::Dynamic, std::vector<Four>,
+                                   std::array<Four, static_cast<std::size_t>(N < 0 ? 0 : N)>>;
 
 // The inverse of a pivot; undefined if the matrix is not positive
 SUPPLE_INLINE Four inverse_pivot(const Four& pivot) {
     return choose(pivot > four(0), 1.0 / pivot, four(std::numeric_limits<double>::quiet_NaN()));
 }
 
-// Factors of a symmetric positive matrix `a` (n, n; lower triangle) = L D L^T: L below the diagonal of `l`, L D above it, D^-1 on it.
+// Factors of a symmetric positive matrix `a` (n, n; lower triangle) = L D L^T: L below the diagonal of `l`, L D above
+// it, D^-1 on it.
 template <int N, class Given, class Square>
 SUPPLE_INLINE void factorise(int n, const Given& a, Square& l) {
     repeat<N>(n, [&](auto j) __attribute__((always_inline)) {
@@ -46,8 +51,8 @@ SUPPLE_INLINE void factorise(int n, const Given& a, Square& l) {
     });
 }
 
-// Inverses of four symmetric positive matrices (n, n), one in each lane, with `raised` added to the diagonal: L^-T D^-1 L^-1.
-// Quotients take most of the time, and four of them in vector lanes take as long as one.
+// Inverses of four symmetric positive matrices (n, n), one in each lane, with `raised` added to the diagonal: L^-T D^-1
+// L^-1. Quotients take most of the time, and four of them in vector lanes take as long as one.
 template <int N>
 void invert_positive(const Four* a, int size, const Four& raised, Four* into) {
     const int n = N == Eigen::Dynamic ? size : N;
@@ -74,10 +79,11 @@ void invert_positive(const Four* a, int size, const Four& raised, Four* into) {
     });
 }
 
-// a^-1 b for a symmetric positive matrix (lower triangle). All lanes are alike: where neighbouring entries share vectors, the processor
-// waits for one entry to be written before it reads several.
+// a^-1 b for a symmetric positive matrix (lower triangle). All lanes are alike: where neighbouring entries share
+// vectors, the processor waits for one entry to be written before it reads several.
 template <int N>
-Eigen::Matrix<double, N, 1> solve_symmetric(const Eigen::Matrix<double, N, N>& a, const Eigen::Matrix<double, N, 1>& b) {
+Eigen::Matrix<double, N, 1> solve_symmetric(const Eigen::Matrix<double, N, N>& a,
+                                            const Eigen::Matrix<double, N, 1>& b) {
     const int n = N == Eigen::Dynamic ? static_cast<int>(a.rows()) : N;
     Squares<N> l;
     Columns<N> x;
@@ -133,8 +139,9 @@ Eigen::Matrix<double, 3, 6> Blended::by_scaled_twist(int e, const Eigen::Matrix<
     return by;
 }
 
-// dC/d alpha_i times a vector, added to the derivative of the strain by the weights. A column q = s/|s| of the frame, with the sum s,
-// changes by (q_i - q (q . q_i)) / |s| per weight of q_i. If the models do not agree, q is s over a given length.
+// dC/d alpha_i times a vector, added to the derivative of the strain by the weights. A column q = s/|s| of the frame,
+// with the sum s, changes by (q_i - q (q . q_i)) / |s| per weight of q_i. If the models do not agree, q is s over a
+// given length.
 template <int N>
 void Blended::add_compliance_derivative(const double* vector) {
     const int n = size<N>(n_);
@@ -155,7 +162,7 @@ void Blended::add_compliance_derivative(const double* vector) {
         back[j] *= scale[j];
     }
     for (Group& group : groups_) {
-        Four *__restrict turned = group.turned.data(), *__restrict inner = group.inner.data();
+        Four* __restrict turned = group.turned.data(), * __restrict inner = group.inner.data();
         Four* __restrict to = group.strain_by_weight.data();
         const Four *own_frame = group.frame.data(), *own_core = group.core.data();
         for (int j = 0; j < n; ++j) {
@@ -171,7 +178,8 @@ void Blended::add_compliance_derivative(const double* vector) {
         }
         for (int j = 0; j < n; ++j) {
             Four sum = inner[j];
-            for (int i = core_first_[j]; i < core_end_[j]; ++i) sum += core(i, j) * turned[i] + own_core[i + n * j] * seen[i];
+            for (int i = core_first_[j]; i < core_end_[j]; ++i)
+                sum += core(i, j) * turned[i] + own_core[i + n * j] * seen[i];
             inner[j] = sum;
         }
         for (int i = 0; i < n; ++i) {
@@ -182,8 +190,8 @@ void Blended::add_compliance_derivative(const double* vector) {
     }
 }
 
-// d xi / d alpha_i by the derivative of the mean pose, subtracted from the derivative of the strain by the weights. The mean is the
-// quotient of the sums of a q and of a p q.
+// d xi / d alpha_i by the derivative of the mean pose, subtracted from the derivative of the strain by the weights. The
+// mean is the quotient of the sums of a q and of a p q.
 template <int N>
 void Blended::add_mean_derivative() {
     for (int e = 0; e < size<N>(n_) / 6; ++e) {
@@ -198,7 +206,8 @@ void Blended::add_mean_derivative() {
             const FourQuaternions turn = tip.sign * (tip.home.q * mean_poses_[e].inverse);
             const FourQuaternions away{-place.w, tip.home.p - place.v};
             const FourVectors linear = (away * turn).v, angular = 2.0 * turn.v;
-            const FourVectors v = (1 / radius) * (times(diagonal, linear) + times(corner, angular)), w = times(diagonal, angular);
+            const FourVectors v = (1 / radius) * (times(diagonal, linear) + times(corner, angular)),
+                              w = times(diagonal, angular);
             Four* to = &group.strain_by_weight[6 * e];
             to[0] -= v.x, to[1] -= v.y, to[2] -= v.z, to[3] -= w.x, to[4] -= w.y, to[5] -= w.z;
         }
@@ -230,7 +239,8 @@ void Blended::differentiate_weights() {
     double nearness = 0;
     for (Group& group : groups_) {
         Four* gradient = group.weight_gradient.data();
-        for (int e = 0; e < n / 6; ++e) distance_gradient(e, group.tips[e].home.p, group.tips[e].seen.q, gradient + 6 * e);
+        for (int e = 0; e < n / 6; ++e)
+            distance_gradient(e, group.tips[e].home.p, group.tips[e].seen.q, gradient + 6 * e);
         const Four d = group.distance, near = power / (1.0 / d - reach_), by = near / (d * d);
         for (int i = 0; i < n; ++i) gradient[i] = near * reach[i] - by * gradient[i];
         weighted_sums(group.weight, gradient, n, &group != &groups_[0], mean.data());
@@ -246,33 +256,37 @@ void Blended::differentiate_weights() {
         rest_gradient_.template head<N>(n) = nearer / nearness;
         differentiate_rest_share();
     }
-    const auto most = std::max_element(used.begin(), used.end(), [](auto& a, auto& b) { return a.weight < b.weight; }) - used.begin();
+    const auto most = std::max_element(used.begin(), used.end(), [](auto& a, auto& b) { return a.weight < b.weight; }) -
+                      used.begin();
     const Four lane{double(most % 4 == 0), double(most % 4 == 1), double(most % 4 == 2), double(most % 4 == 3)};
     for (std::size_t g = 0; g < groups_.size(); ++g) {
         const Four weight = most / 4 == static_cast<int>(g) ? (1.0 - lane) * groups_[g].weight : groups_[g].weight;
         for (int i = 0; i < n; ++i) groups_[g].weight_gradient[i] = weight * (groups_[g].weight_gradient[i] - mean[i]);
         weighted_sums(four(1), groups_[g].weight_gradient.data(), n, g > 0, others.data());
     }
-    // the gradients add up to zero; computed directly, that of the largest weight is a difference of large numbers near a sample
+    // the gradients add up to zero; computed directly, that of the largest weight is a difference of large numbers near
+    // a sample
     for (int i = 0; i < n; ++i) groups_[most / 4].weight_gradient[i] -= lane * others[i];
     for (Group& group : groups_)  // from twists of the end effector to xi
         for (int e = 0; e < n / 6; ++e) {
             const Mat3 &diagonal = jacobians_[e].M, &corner = jacobians_[e].dM;
             const FourTwists by = twists(&group.weight_gradient[6 * e]);
-            set(&group.weight_gradient[6 * e], {radius * transpose_times(diagonal, by.linear),
-                                                transpose_times(corner, by.linear) + transpose_times(diagonal, by.angular)});
+            set(&group.weight_gradient[6 * e],
+                {radius * transpose_times(diagonal, by.linear),
+                 transpose_times(corner, by.linear) + transpose_times(diagonal, by.angular)});
         }
 }
 
-// d phi / d xi, from d ln(D^p sum_i (k (1/d_i - 1/R))^p). `rest_gradient_`: on entry the gradient of the logarithm of the sum, by twists of
-// the end effectors.
+// d phi / d xi, from d ln(D^p sum_i (k (1/d_i - 1/R))^p). `rest_gradient_`: on entry the gradient of the logarithm of
+// the sum, by twists of the end effectors.
 void Blended::differentiate_rest_share() {
     const double factor = -rest_share_ * (1 - rest_share_ / rest_presence_);
     for (std::size_t e = 0; e < tips.size(); ++e) {
         const Pose& pose = tips[e].pose;
         const Vec3 away = pose.R.transpose() * (pose.p - rest_[e].p) / (radius * radius);
         const Mat3 turned = rest_[e].R.transpose() * pose.R;
-        const Vec3 sine = Vec3(turned(2, 1) - turned(1, 2), turned(0, 2) - turned(2, 0), turned(1, 0) - turned(0, 1)) / (2 * M_PI * M_PI);
+        const Vec3 sine = Vec3(turned(2, 1) - turned(1, 2), turned(0, 2) - turned(2, 0), turned(1, 0) - turned(0, 1)) /
+                          (2 * M_PI * M_PI);
         const double distance = std::sqrt((pose.p - rest_[e].p).squaredNorm() / (radius * radius) +
                                           0.5 * (pose.R - rest_[e].R).squaredNorm() / (M_PI * M_PI));
         const double over = distance > 0 ? power / (distance * rest_distance_) : 0;
@@ -308,9 +322,10 @@ void Blended::differentiate_strain(const double* spring_force) {
     add_mean_derivative<N>();
 }
 
-// tau = max(h, least_damping_time, s / omega), s the skew part of K J relative to K and omega the frequency, both along the velocity:
-// changing weights make K J unsymmetric, and two modes of equal frequency then grow at most at the rate s omega / 2. A ratio
-// s / omega of damping to stiffness compensates this. `springs`: K v; `kinetic`, `elastic`: v.M v and v.K v
+// tau = max(h, least_damping_time, s / omega), s the skew part of K J relative to K and omega the frequency, both along
+// the velocity: changing weights make K J unsymmetric, and two modes of equal frequency then grow at most at the rate s
+// omega / 2. A ratio s / omega of damping to stiffness compensates this. `springs`: K v; `kinetic`, `elastic`: v.M v
+// and v.K v
 template <int N>
 double Blended::damping_time(const double* springs, double kinetic, double elastic) {
     const int r = size<N>(static_cast<int>(basis.cols()));
@@ -344,7 +359,7 @@ void Blended::add_strain_damping(double factor, Eigen::Matrix<double, N, N>& sys
     const int r = size<N>(static_cast<int>(basis.cols())), pad = (r + 3) / 4, count = columns_;
     const auto number = [](const Four* row, int i) { return row[i / 4][i % 4]; };
     const Four *by_weight = strain_columns_.data(), *gradient = gradient_columns_.data(), *inverse = inverse_.data();
-    Four *__restrict J = strain_.data(), *__restrict bent = bent_.data();
+    Four* __restrict J = strain_.data(), * __restrict bent = bent_.data();
     repeat<N>(r, [&](auto i) __attribute__((always_inline)) {
         for (int b = 0; b < pad; ++b) {
             const Four unit{double(i % 4 == 0), double(i % 4 == 1), double(i % 4 == 2), double(i % 4 == 3)};
@@ -395,7 +410,8 @@ Vector Blended::weight_gradient(int use) const {
     return gradient;
 }
 
-// (M + h D + h tau J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips at the end of the step
+// (M + h D + h tau J^T K J) v' = M v + h (f - K (z + c) + ground z), with handles as springs on points of the tips at
+// the end of the step
 template <int N>
 bool Blended::solve() {
     using Square = Eigen::Matrix<double, N, N>;
@@ -467,7 +483,8 @@ bool Blended::solve() {
             }
             if (rest_share_ > 0) {  // one more lane
                 if (last % 4 == 0)
-                    for (std::vector<Four>* each : {&strain_lanes_, &gradient_lanes_}) std::fill(each->end() - r, each->end(), four(0));
+                    for (std::vector<Four>* each : {&strain_lanes_, &gradient_lanes_})
+                        std::fill(each->end() - r, each->end(), four(0));
                 to_basis(rest_slope_, rest_part_);
                 for (int i = 0; i < r; ++i) strain_lanes_[r * (last / 4) + i][last % 4] = rest_part_[i];
                 to_basis(rest_gradient_, rest_part_);
@@ -509,20 +526,23 @@ bool Blended::solve() {
     return new_rates_.allFinite();
 }
 
-// Energy by the trapezoidal rule from every model in use, sum_i alpha_i (E_i + (b_i + lambda) . xi_i / 2). Stiff directions
-// store almost no energy; in `spring_force` (lambda) their compliance is raised to `least_compliance` times the largest one.
+// Energy by the trapezoidal rule from every model in use, sum_i alpha_i (E_i + (b_i + lambda) . xi_i / 2). Stiff
+// directions store almost no energy; in `spring_force` (lambda) their compliance is raised to `least_compliance` times
+// the largest one.
 double Blended::stored_energy(const double* spring_force) {
     double stored = 0;
     for (const Group& group : groups_) {
         Four work = four(0);
-        for (int i = 0; i < n_; ++i) work += group.own[i] * (group.wrench[i] + (spring_force[i] - ground_used() * xi[i]));
+        for (int i = 0; i < n_; ++i)
+            work += group.own[i] * (group.wrench[i] + (spring_force[i] - ground_used() * xi[i]));
         stored += sum(group.weight * (group.energy + 0.5 * work));
     }
     return stored;
 }
 
-// The blended force has no potential, and changing weights can add energy. The budget is the initial energy plus the work of loads
-// less that of dampers. Velocities are scaled down where the kinetic energy exceeds the budget less the stored energy, plus a margin
+// The blended force has no potential, and changing weights can add energy. The budget is the initial energy plus the
+// work of loads less that of dampers. Velocities are scaled down where the kinetic energy exceeds the budget less the
+// stored energy, plus a margin
 // (`energy_margin`) for the error of the estimate of the stored energy. Returns the factor of the velocities.
 double Blended::limit_kinetic_energy(double kinetic, double stored) {
     double least = stored, factor = 1;
@@ -556,8 +576,8 @@ Vec6 Blended::evaluation_twist(int use, int e) const {
     return published ? unscaled(own) : Vec6(0.5 * unscaled(own + xi.segment<6>(6 * e)));
 }
 
-// Values of the bounded coordinates and their rates in this step: weighted means over the models in use, each linear in the twist at
-// which it is evaluated, plus the effect of changing weights.
+// Values of the bounded coordinates and their rates in this step: weighted means over the models in use, each linear in
+// the twist at which it is evaluated, plus the effect of changing weights.
 void Blended::evaluate_bounds() const {
     bound_at_.setZero(lower.size());
     bound_rate_.setZero(lower.size());
@@ -566,8 +586,10 @@ void Blended::evaluate_bounds() const {
         const Sample& sample = samples[used[k].model];
         bound_own_ = sample.bound_values;
         for (std::size_t e = 0; e < tips.size(); ++e) {
-            const Vec6 half = evaluation_twist(k, e), common = unscaled(xi.segment<6>(6 * e)), u = unscaled(moves_.segment<6>(6 * e));
-            const Vec6 rate = 0.5 * used[k].weight * (right_jacobian_inverse(2 * half - common) * (jacobians_[e] * u) + u);
+            const Vec6 half = evaluation_twist(k, e), common = unscaled(xi.segment<6>(6 * e)),
+                       u = unscaled(moves_.segment<6>(6 * e));
+            const Vec6 rate = 0.5 * used[k].weight *
+                              (right_jacobian_inverse(2 * half - common) * (jacobians_[e] * u) + u);
             bound_own_.noalias() += sample.bounded.middleRows(6 * e, 6).transpose() * half;
             bound_rate_.noalias() += sample.bounded.middleRows(6 * e, 6).transpose() * rate;
         }
@@ -598,7 +620,8 @@ Vector Blended::bound_row(int bound) const {
 void Blended::limits(std::vector<Limit>& out) const {
     if (!lower.size()) return;
     evaluate_bounds();
-    for (Eigen::Index i = 0; i < lower.size(); ++i) near_limits(i, bound_at_[i], bound_rate_[i], lower[i], upper[i], h, out);
+    for (Eigen::Index i = 0; i < lower.size(); ++i)
+        near_limits(i, bound_at_[i], bound_rate_[i], lower[i], upper[i], h, out);
 }
 
 bool Blended::finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) {
@@ -639,7 +662,8 @@ void Blended::fade_in() {
 // A step with a large displacement, in which weights change much, is divided.
 bool Blended::step() {
     if (!begin()) return false;
-    const double whole = h, parts = std::clamp(std::ceil(h * new_rates_.norm() / largest_displacement), 1.0, most_parts);
+    const double whole = h,
+                 parts = std::clamp(std::ceil(h * new_rates_.norm() / largest_displacement), 1.0, most_parts);
     if (parts == 1 || published) return finish({}, {}, nullptr);
     h = whole / parts;
     bool good = true;
@@ -649,8 +673,7 @@ bool Blended::step() {
 }
 
 Vec6 Blended::free_velocity(int e) const {
-    const Vec6 twist = jacobians_[e] *
-                       unscaled(Vec6(basis.middleRows(6 * e, 6) * new_rates_));
+    const Vec6 twist = jacobians_[e] * unscaled(Vec6(basis.middleRows(6 * e, 6) * new_rates_));
     return stack(tips[e].pose.R * twist.head<3>(), tips[e].pose.R * twist.tail<3>());
 }
 
@@ -675,7 +698,8 @@ double Blended::energy() const {
     Vector all(n_);
     rates(all);
     const Vector v = basis.transpose() * all, z = basis.transpose() * xi, r = z + load_displacement;
-    return 0.5 * (v.dot(solve_positive(blended(inverse_mass_kind), v)) + r.dot(solve_positive(blended(compliance_kind), r)) - ground_used() * z.squaredNorm());
+    return 0.5 * (v.dot(solve_positive(blended(inverse_mass_kind), v)) +
+                  r.dot(solve_positive(blended(compliance_kind), r)) - ground_used() * z.squaredNorm());
 }
 
 }  // namespace supple

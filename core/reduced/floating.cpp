@@ -264,7 +264,8 @@ void Floating::respond(const std::vector<Touch>& touches, const std::vector<Limi
 bool Floating::finish(const std::vector<Touch>& touches, const std::vector<Limit>& limits, const double* impulses) {
     const std::size_t k = touches.size(), n = 3 * k + limits.size();
     if (n) {
-        const Vec6 arrives = impulse_to_base_.leftCols(n) * Eigen::Map<const Vector>(impulses, n), change = inverse_base_ * arrives;
+        const Vec6 arrives = impulse_to_base_.leftCols(n) * Eigen::Map<const Vector>(impulses, n),
+                   change = inverse_base_ * arrives;
         base_rate_ += change;
         for (Group& group : groups_)
             for (int a = 0; a < group.rounds_used; ++a) group.apply_impulses(group.rounds[a], impulses);
@@ -275,7 +276,8 @@ bool Floating::finish(const std::vector<Touch>& touches, const std::vector<Limit
     }
     if (!base_rate_.allFinite()) return false;
     if (mounted) {
-        const Vec6 wrench = mount_stiffness.cwiseProduct(mount_error_ - h * base_rate_) - mount_damping.cwiseProduct(base_rate_);
+        const Vec6 wrench = mount_stiffness.cwiseProduct(mount_error_ - h * base_rate_) -
+                            mount_damping.cwiseProduct(base_rate_);
         momentum_change_ += h * transform_wrench(base.inverse(), wrench);
     }
     if (std::any_of(tips.begin(), tips.end(), [](const Tip& tip) { return tip.has_handle; })) add_handle_impulses();

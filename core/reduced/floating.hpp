@@ -23,27 +23,27 @@ class Floating : public Participant {
    public:
     using Map = Eigen::Matrix<double, 6, Eigen::Dynamic>;
     struct Link {
-        Pose rest;                   // E, reference pose relative to the base
-        std::vector<int> columns;    // coordinates that this link depends on
-        Map map;                     // Phi: a column for each of these
+        Pose rest;  // E, reference pose relative to the base
+        std::vector<int> columns;  // coordinates that this link depends on
+        Map map;  // Phi: a column for each of these
         double mass = 0;
         Vec3 centre = Vec3::Zero();  // in the link's frame
-        Mat3 inertia = Mat3::Zero(); // about the centre, in the link's axes
-        Pose pose;                   // only of links with tips: present pose relative to the base
+        Mat3 inertia = Mat3::Zero();  // about the centre, in the link's axes
+        Pose pose;  // only of links with tips: present pose relative to the base
     };
     struct Tip : ExternalLoad {
-        int link;                    // the tip is fixed to this link
-        Pose fixed;                  // pose of the tip in the link's frame
+        int link;  // the tip is fixed to this link
+        Pose fixed;  // pose of the tip in the link's frame
     };
 
     std::vector<Link> links;
-    std::vector<Tip> tips;               // the last one is the base itself
+    std::vector<Tip> tips;  // the last one is the base itself
     std::vector<Reduced::Bound> bounds;
     Matrix damping, stiffness, armature;
-    Matrix held_mass;                    // of y with a fixed base, for the decoupled variant
+    Matrix held_mass;  // of y with a fixed base, for the decoupled variant
     Vector target;
     Vec3 gravity = Vec3::Zero();
-    bool mounted = false;                // springs and dampers along and about its axes hold the base at `mount`
+    bool mounted = false;  // springs and dampers along and about its axes hold the base at `mount`
     Pose mount;
     Vec6 mount_stiffness = Vec6::Zero(), mount_damping = Vec6::Zero();
     bool decoupled = false;
@@ -52,7 +52,7 @@ class Floating : public Participant {
     Pose base;
     Vector y, v;
     Vec6 momentum = Vec6::Zero();  // of the whole mechanism, world axes, about the world's origin
-    Vec6 twist = Vec6::Zero();     // V, computed from the momentum
+    Vec6 twist = Vec6::Zero();  // V, computed from the momentum
 
     Floating();
     ~Floating() override;
@@ -60,7 +60,7 @@ class Floating : public Participant {
     void prepare();
     void set_twist(const Vec6& V);  // sets the momentum
     void set_offsets(const double* twists);  // (links, 6): twists of the links that the set-points cause
-    void refresh();                 // updates mass matrix and V after a change of state
+    void refresh();  // updates mass matrix and V after a change of state
     bool step();  // false: a result is not finite; the state stays as before the step
 
     int frames() const override { return static_cast<int>(tips.size()); }
@@ -78,8 +78,8 @@ class Floating : public Participant {
 
    private:
     using Rows = Eigen::Matrix<double, 3, 6>;
-    struct Group;                  // up to eight parts with equally many coordinates, one in each lane
-    struct Place {                 // where a coordinate, or the part of a link, is stored
+    struct Group;  // up to eight parts with equally many coordinates, one in each lane
+    struct Place {  // where a coordinate, or the part of a link, is stored
         int group = 0, lane = 0, row = 0;
     };
     // floating_groups.cpp
@@ -93,7 +93,7 @@ class Floating : public Participant {
     void solve();
     void subtract_base_motion(const Vec6& V);
     void update_tip_twists();
-    Vec6 link_twist(int link) const;      // twist of a link with tips at the end of the step, base axes
+    Vec6 link_twist(int link) const;  // twist of a link with tips at the end of the step, base axes
     Vec6 screw(int link, int i) const;  // column of S of a link for the i-th coordinate of its part
     Place place_of_limit(const Vector& map) const;
     // floating.cpp
@@ -104,19 +104,19 @@ class Floating : public Participant {
     void add_loads();
     void add_handle_impulses();
 
-    std::vector<Group> groups_;                    // the first one has the links that depend on no coordinate
+    std::vector<Group> groups_;  // the first one has the links that depend on no coordinate
     struct LinkPlace {
         Place part;
-        int block = 0, lane = 0;   // of the link itself: the links of a part may use several lanes
+        int block = 0, lane = 0;  // of the link itself: the links of a part may use several lanes
     };
-    std::vector<Place> place_;                     // per coordinate
+    std::vector<Place> place_;  // per coordinate
     std::vector<LinkPlace> link_place_;
-    bool offsets_changed_ = true;                            // links without coordinates have new offsets
+    bool offsets_changed_ = true;  // links without coordinates have new offsets
     Mat6 M_base_, A_base_, inverse_base_;
-    Vec6 base_rhs_, base_rate_;                           // of the base: right-hand side, twist at the end of the step
-    Vec6 momentum_change_ = Vec6::Zero();                     // of the momentum in this step, world
-    Vec6 mount_error_ = Vec6::Zero();                // twist from the base to its mount
-    Vec6 parts_momentum_ = Vec6::Zero();                 // M_bz v, momentum from the rates of the parts, base axes
+    Vec6 base_rhs_, base_rate_;  // of the base: right-hand side, twist at the end of the step
+    Vec6 momentum_change_ = Vec6::Zero();  // of the momentum in this step, world
+    Vec6 mount_error_ = Vec6::Zero();  // twist from the base to its mount
+    Vec6 parts_momentum_ = Vec6::Zero();  // M_bz v, momentum from the rates of the parts, base axes
     Wrenches impulse_to_base_;  // (6, rows): wrench on the base per unit impulse of a contact or limit row
     Mat6 rest_inertia_;
     struct {

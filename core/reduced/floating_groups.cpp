@@ -42,7 +42,8 @@ void Floating::Group::Block::evaluate(const Eight* y) {
     Eight g1, g2, g3, g4, g5;
     if (largest < 0.3) {  // truncated series, exact to rounding
         g4 = 1 / 24. - s * (1 / 720. - s * (1 / 40320. - s * (1 / 3628800. - s * (1 / 479001600. - s / 87178291200.))));
-        g5 = 1 / 120. - s * (1 / 5040. - s * (1 / 362880. - s * (1 / 39916800. - s * (1 / 6227020800. - s / 1307674368000.))));
+        g5 = 1 / 120. -
+             s * (1 / 5040. - s * (1 / 362880. - s * (1 / 39916800. - s * (1 / 6227020800. - s / 1307674368000.))));
         g3 = 1 / 6. - s * g5;
         g2 = 0.5 - s * g4;
         g1 = 1 - s * g3;
@@ -69,8 +70,9 @@ void Floating::Group::Block::evaluate(const Eight* y) {
     const Turn dM{{off + w.x * a.x + u.x * b.x, w.y * a.x + u.y * b.x + turns.z, w.z * a.x + u.z * b.x - turns.y},
                   {w.x * a.y + u.x * b.y - turns.z, off + w.y * a.y + u.y * b.y, w.z * a.y + u.z * b.y + turns.x},
                   {w.x * a.z + u.x * b.z + turns.y, w.y * a.z + u.y * b.z - turns.x, off + w.z * a.z + u.z * b.z}};
-    const Turn P = rest_turn * M, Q{rest_turn * dM.x + cross(rest_place, P.x), rest_turn * dM.y + cross(rest_place, P.y),
-                                    rest_turn * dM.z + cross(rest_place, P.z)};
+    const Turn P = rest_turn * M,
+               Q{rest_turn * dM.x + cross(rest_place, P.x), rest_turn * dM.y + cross(rest_place, P.y),
+                 rest_turn * dM.z + cross(rest_place, P.z)};
     for (std::size_t c = 0; c < map.size(); ++c)
         screw[c] = {P * map[c].linear + Q * map[c].angular, P * map[c].angular};
 }

@@ -37,9 +37,9 @@ SUPPLE_INLINE Mat6 inverted(const Mat6& A) {
 // several lanes: lane l belongs to part l mod count. The matrices of the parts are in the first `count` lanes; the
 // other lanes have identity matrices.
 struct Floating::Group {
-    struct Block {               // one link in each lane; lanes without a link have zero mass
+    struct Block {  // one link in each lane; lanes without a link have zero mass
         int link[width];
-        bool has_tip[width];       // whether the link has a tip
+        bool has_tip[width];  // whether the link has a tip
         Turn rest_turn;
         Three rest_place;
         Six offset;
@@ -50,8 +50,8 @@ struct Floating::Group {
         // at the present coordinates, in base axes: rotation and inertia, origin and centre of mass
         Turn turn, base_inertia;
         Three place, base_centre;
-        bool any_tip = false;      // whether a link of this block has a tip
-        Six twist;               // at the end of the step, only if a link has a tip
+        bool any_tip = false;  // whether a link of this block has a tip
+        Six twist;  // at the end of the step, only if a link has a tip
 
         SUPPLE_INLINE Six momentum(const Six& twist) const {
             const Three linear = mass * (twist.linear + cross(twist.angular, base_centre));
@@ -59,24 +59,24 @@ struct Floating::Group {
         }
         void evaluate(const Eight* y);
     };
-    struct Round {               // contacts and limits, at most one of each part
-        int row[width];          // first row in the contact problem, -1 if the lane has none
-        int rows[width];         // 3 for a contact, 1 for a limit
-        Six by_base[3];          // Jacobian of each row with respect to the base
+    struct Round {  // contacts and limits, at most one of each part
+        int row[width];  // first row in the contact problem, -1 if the lane has none
+        int rows[width];  // 3 for a contact, 1 for a limit
+        Six by_base[3];  // Jacobian of each row with respect to the base
         std::vector<Eight> by_part, response;  // (n, 3): Jacobian with respect to the part, and A^-1 times it
     };
 
-    int size = 0, count = 0;     // coordinates of each part; parts
+    int size = 0, count = 0;  // coordinates of each part; parts
     std::vector<std::array<int, width>> columns;  // coordinate of each row and lane
     std::vector<Block> blocks;
     std::vector<Round> rounds;
-    int rounds_used = 0;                // rounds of this step
+    int rounds_used = 0;  // rounds of this step
     // (n, n), (n, 6) and (n,), row by row
     std::vector<Eight> armature, fixed_base_mass, damping_stiffness, step_stiffness;  // the last two: h D + h^2 K, h K
     std::vector<Eight> M, A, inverse, M_base, A_base, base_response, rhs, rates, y, v;  // base_response: A^-1 A_base
 
     Block empty_block() const;
-    Round& round(int& lane);     // the first round whose lane is free
+    Round& round(int& lane);  // the first round whose lane is free
     void respond_in_parts(const Vec6& base, Wrenches& left, double* free);
     void add_coupling(const Round& a, const Round& b, Eigen::Map<Matrix>& W) const;
     void apply_impulses(const Round& round, const double* impulses);

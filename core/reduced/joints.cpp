@@ -10,7 +10,9 @@ namespace supple {
 
 Joints::Joints(const System& system, std::vector<Tip> tips, Maps maps)
     : Articulated(system, Use::poses), tips_(std::move(tips)), maps_(std::move(maps)) {
-    if (*uncovered()) throw std::invalid_argument(std::string("links by joints do not cover ") + uncovered() + "; use reconstruction=\"twist\"");
+    if (*uncovered())
+        throw std::invalid_argument(std::string("links by joints do not cover ") + uncovered() +
+                                    "; use reconstruction=\"twist\"");
     const std::vector<Joint>& joints = system.model().joints;
     for (std::size_t j = 0; j < joints.size(); ++j) {
         if (joints[j].outer < 0) loops_.push_back(static_cast<int>(j));
@@ -67,8 +69,8 @@ void Joints::move_by_increments() {
     place(q_.data());
 }
 
-// Errors of the tips and gaps of the loops at the present frames; returns the squared norm of the errors that can be corrected: the tips'
-// error in the admissible space, and the gaps, lengths over the mechanism's.
+// Errors of the tips and gaps of the loops at the present frames; returns the squared norm of the errors that can be
+// corrected: the tips' error in the admissible space, and the gaps, lengths over the mechanism's.
 double Joints::measure(const std::vector<Pose>& tips, bool exact) {
     for (std::size_t e = 0; e < tips.size(); ++e)
         error_.segment<6>(6 * e) = log(tips[e].seen_from(body_pose(tips_[e].body) * tips_[e].on_body));

@@ -6,18 +6,18 @@
 
 namespace supple {
 
-// The coordinates follow from the linear map, then from chord corrections that reduce the errors of the end effectors and the gaps of
-// the loops. The poses are those of the engine's pass over the tree, whose joints stay closed.
+// The coordinates follow from the linear map, then from chord corrections that reduce the errors of the end effectors
+// and the gaps of the loops. The poses are those of the engine's pass over the tree, whose joints stay closed.
 class Joints : private Articulated {
    public:
     using Matrix = Eigen::MatrixXd;
     using Vector = Eigen::VectorXd;
     struct Maps {
-        Vector rest;               // coordinates (axes,) at which the model was made
-        Matrix map;                // (axes, m): increments per model coordinate
+        Vector rest;  // coordinates (axes,) at which the model was made
+        Matrix map;  // (axes, m): increments per model coordinate
         Matrix by_tips, by_loops;  // (axes, 6e), (axes, 6 loops): increments per error of tips, per gap of loops
-        Matrix loop_tips;          // (6e, 6 loops): twists of the tips per closed gap of the loops
-        Matrix cobasis;            // (rank, 6e): the admissible part of tips' twists
+        Matrix loop_tips;  // (6e, 6 loops): twists of the tips per closed gap of the loops
+        Matrix cobasis;  // (rank, 6e): the admissible part of tips' twists
     };
     struct Tip {
         int body = 0;
@@ -31,7 +31,7 @@ class Joints : private Articulated {
     void write_poses(double* rows) const { Articulated::write_poses(rows); }  // (bodies, 4, 4)
     const Vector& coordinates() const { return q_; }
     const Vector& errors() const { return error_; }  // from the reconstructed tips to the model's
-    const Vector& gaps() const { return gap_; }      // twists across the loops, in the order of the model's joints
+    const Vector& gaps() const { return gap_; }  // twists across the loops, in the order of the model's joints
 
    private:
     void move_by_increments();

@@ -24,7 +24,8 @@ Links::Links(const double* rest, const double* maps, int n, int m, int threads) 
         for (int k = 0; k < 6; ++k) {
             block.offset[k][l] = 0;
             for (int j = 0; j < m; ++j)
-                maps_[((static_cast<std::size_t>(i / width) * m + j) * 6 + k) * width + l] = maps[(6 * from + k) * m + j];
+                maps_[((static_cast<std::size_t>(i / width) * m + j) * 6 + k) * width + l] = maps[(6 * from + k) * m +
+                                                                                                  j];
         }
     }
 }
@@ -97,7 +98,8 @@ void Links::update_velocities(const double* y, const double* v, double* twists) 
         set(rows, pushed_forward(at, angles(at.angular), {{rate.vx, rate.vy, rate.vz}, {rate.wx, rate.wy, rate.wz}}));
         transpose(rows);
         const int first = static_cast<int>(i) * width;
-        for (int l = 0; l < width && first + l < n_; ++l) std::memcpy(twists + 6 * (first + l), &rows[l], 6 * sizeof(double));
+        for (int l = 0; l < width && first + l < n_; ++l)
+            std::memcpy(twists + 6 * (first + l), &rows[l], 6 * sizeof(double));
     }
 }
 
@@ -116,9 +118,9 @@ static bool positive_definite(Matrix a) {
     return true;
 }
 
-// -dg/dxi of g = Jr(xi)^T w at xi = 0, for a wrench w = (f, tau) at the origin of a tip, in its axes, that is fixed in the
-// world or in the tip. Jr^T contributes -1/2 ad(xi)^T w, and a wrench fixed in the world changes by ([f], [tau]) times
-// the rotation.
+// -dg/dxi of g = Jr(xi)^T w at xi = 0, for a wrench w = (f, tau) at the origin of a tip, in its axes, that is fixed in
+// the world or in the tip. Jr^T contributes -1/2 ad(xi)^T w, and a wrench fixed in the world changes by ([f], [tau])
+// times the rotation.
 static Mat6 wrench_geometric_stiffness(const Vec6& wrench, bool world) {
     const Mat3 f = skew(Vec3(wrench.head<3>())), tau = skew(Vec3(wrench.tail<3>()));
     Mat6 K = Mat6::Zero();
@@ -182,7 +184,8 @@ Pose Reduced::tip_pose(int e) const {
 
 double Reduced::deflection() const {
     double largest = 0;
-    for (const Tip& tip : tips) largest = std::max(largest, Vec3(tip.map.topRows<3>() * y + tip.offset.head<3>()).norm());
+    for (const Tip& tip : tips)
+        largest = std::max(largest, Vec3(tip.map.topRows<3>() * y + tip.offset.head<3>()).norm());
     return largest;
 }
 
@@ -239,10 +242,8 @@ bool Reduced::begin() {
     right_ += h * (pull_ - bias);
     add_loads();
     any_handle_ = std::any_of(tips.begin(), tips.end(), [](const Tip& tip) { return tip.has_handle; });
-    if (any_handle_)
-        solve_with_handles();
-    else
-        fresh_.noalias() = inverse_ * right_;
+    if (any_handle_) solve_with_handles();
+    else fresh_.noalias() = inverse_ * right_;
     return fresh_.allFinite();
 }
 

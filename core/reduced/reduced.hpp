@@ -4,9 +4,9 @@
 // modes. One time step is linearly implicit Euler,
 //     (M + h D + h^2 (K + K_g)) v' = M v + h (f(y) - b - K (y - y_target)),   y' = y + h v'.
 // f: generalised force of the applied wrenches; K_g = -df/dy: their geometric stiffness at the target y_target that the
-// set-points give. A model made under load may have a K that is only positive together with K_g, so both must be implicit. K_g
-// changes with the loads only, so the inverse of the small dense matrix is reused. The pose of a link or an end
-// effector is H exp(Phi y + offset).
+// set-points give. A model made under load may have a K that is only positive together with K_g, so both must be
+// implicit. K_g changes with the loads only, so the inverse of the small dense matrix is reused. The pose of a link or
+// an end effector is H exp(Phi y + offset).
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ namespace supple {
 using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
-// Poses H_i exp(xi_i), eight links at a time. The exponential is a series for |w| <= pi, and uses sine and cosine beyond;
-// both are exact to rounding.
+// Poses H_i exp(xi_i), eight links at a time. The exponential is a series for |w| <= pi, and uses sine and cosine
+// beyond; both are exact to rounding.
 class Links {
    public:
     // rest (n, 4, 4) and maps (n, 6, m), row major
@@ -58,7 +58,7 @@ class Reduced : public Participant {
     struct Tip : ExternalLoad {
         Pose rest;
         Eigen::Matrix<double, 6, Eigen::Dynamic> map;  // E: twist per coordinate
-        Vec6 offset = Vec6::Zero();                    // twist due to motors in inadmissible directions
+        Vec6 offset = Vec6::Zero();  // twist due to motors in inadmissible directions
     };
 
     struct Bound {  // lower <= at + map y <= upper
@@ -71,7 +71,7 @@ class Reduced : public Participant {
 
     Matrix mass, damping, stiffness;
     std::vector<Bound> bounds;  // limits of joint coordinates; they act in a World only
-    Vector bias;    // P^T b
+    Vector bias;  // P^T b
     Vector target;  // coordinates at which the springs are unloaded, from set-points
     std::vector<Tip> tips;
     Vector y, v;
@@ -81,7 +81,7 @@ class Reduced : public Participant {
     bool step();  // returns false, with the state unchanged, if the new state is not finite
     Pose tip_pose(int e) const;
     Vec6 tip_velocity(int e) const;  // body twist
-    double deflection() const;       // largest linear part of a tip's twist from its pose in the model, m
+    double deflection() const;  // largest linear part of a tip's twist from its pose in the model, m
 
     // as a participant of a World: the end effectors are its frames
     int frames() const override { return static_cast<int>(tips.size()); }
@@ -98,7 +98,7 @@ class Reduced : public Participant {
     double energy() const override;
 
     void loads_changed() { loads_changed_ = true; }  // call it after changing a wrench, a target or an offset
-    Matrix geometric_stiffness() const;              // K_g of the applied wrenches at the target
+    Matrix geometric_stiffness() const;  // K_g of the applied wrenches at the target
 
    private:
     Vec6 velocity(int tip, const Vector& rates) const;
@@ -106,10 +106,10 @@ class Reduced : public Participant {
     void add_loads();
     void solve_with_handles();
     bool loads_changed_ = true;
-    bool stiffness_positive_ = true;             // K by itself is positive definite
-    bool symmetric_ = true;                      // A is symmetric: no torque fixed in the world, no force in the body
-    Matrix inverse_, system_, handled_;          // A^-1, A, and A^-1 with the handles of this step
-    Matrix rows_, moved_;                        // G^T and A^-1 G of the contacts and limits of this step
+    bool stiffness_positive_ = true;  // K by itself is positive definite
+    bool symmetric_ = true;  // A is symmetric: no torque fixed in the world, no force in the body
+    Matrix inverse_, system_, handled_;  // A^-1, A, and A^-1 with the handles of this step
+    Matrix rows_, moved_;  // G^T and A^-1 G of the contacts and limits of this step
     Vector right_, fresh_, stretch_, pull_, kept_y_, kept_v_;
     double kept_time_ = 0;
     const Matrix& kept_inverse() const { return any_handle_ ? handled_ : inverse_; }

@@ -14,7 +14,7 @@ SUPPLE_INLINE Six six(const Eight* from) { return {three(from), three(from + 3)}
 // Stumpff functions g_1 to g_5 of eight squared angles.
 struct Angles {
     Eight a, b, c, g4, g5;
-    Eight b_slope() const { return g4 - 0.5 * c; }           // db/ds
+    Eight b_slope() const { return g4 - 0.5 * c; }  // db/ds
     Eight c_slope() const { return 0.5 * (3.0 * g5 - g4); }  // dc/ds
 };
 
@@ -55,8 +55,8 @@ SUPPLE_INLINE Three polynomial(const Three& w, const Eight& p, const Eight& q, c
 }
 
 // Derivative of I + p [w] + q [w]^2 along v, times x; p and q have the slopes dp and dq by |w|^2.
-SUPPLE_INLINE Three polynomial_derivative(const Three& w, const Three& v, const Eight& p, const Eight& q, const Eight& dp, const Eight& dq,
-                                          const Three& x) {
+SUPPLE_INLINE Three polynomial_derivative(const Three& w, const Three& v, const Eight& p, const Eight& q,
+                                          const Eight& dp, const Eight& dq, const Three& x) {
     const Three once = cross(w, x), other = cross(v, x);
     const Eight change = 2.0 * dot(w, v);
     return p * other + q * (cross(v, once) + cross(w, other)) + change * (dp * once + dq * cross(w, once));
@@ -66,14 +66,16 @@ SUPPLE_INLINE Three polynomial_derivative(const Three& w, const Three& v, const 
 SUPPLE_INLINE Six pulled_back(const Six& xi, const Angles& g, const Six& wrench) {
     const Three &v = xi.linear, &w = xi.angular;
     return {polynomial(w, g.b, g.c, wrench.linear),
-            polynomial_derivative(w, v, g.b, g.c, g.b_slope(), g.c_slope(), wrench.linear) + polynomial(w, g.b, g.c, wrench.angular)};
+            polynomial_derivative(w, v, g.b, g.c, g.b_slope(), g.c_slope(), wrench.linear) +
+                polynomial(w, g.b, g.c, wrench.angular)};
 }
 
 // Jr(xi) twist
 SUPPLE_INLINE Six pushed_forward(const Six& xi, const Angles& g, const Six& twist) {
     const Three &v = xi.linear, &w = xi.angular;
     const Eight b = -g.b;
-    return {polynomial(w, b, g.c, twist.linear) + polynomial_derivative(w, v, b, g.c, -g.b_slope(), g.c_slope(), twist.angular),
+    return {polynomial(w, b, g.c, twist.linear) +
+                polynomial_derivative(w, v, b, g.c, -g.b_slope(), g.c_slope(), twist.angular),
             polynomial(w, b, g.c, twist.angular)};
 }
 

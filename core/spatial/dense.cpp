@@ -13,9 +13,13 @@ using Eigen::Index;
 
 // a.operator*(b) is Eigen's; a * b would call these functions recursively
 void multiply(const MatrixXd& a, const MatrixXd& b, MatrixXd& into) { into.noalias() = a.operator*(b); }
-void multiply_transposed(const MatrixXd& a, const MatrixXd& b, MatrixXd& into) { into.noalias() = a.transpose().operator*(b); }
+void multiply_transposed(const MatrixXd& a, const MatrixXd& b, MatrixXd& into) {
+    into.noalias() = a.transpose().operator*(b);
+}
 void multiply(const MatrixXd& a, const VectorXd& b, VectorXd& into) { into.noalias() = a.operator*(b); }
-void multiply_transposed(const MatrixXd& a, const VectorXd& b, VectorXd& into) { into.noalias() = a.transpose().operator*(b); }
+void multiply_transposed(const MatrixXd& a, const VectorXd& b, VectorXd& into) {
+    into.noalias() = a.transpose().operator*(b);
+}
 
 namespace {
 
@@ -85,8 +89,9 @@ void LU::factorise() {
     for (Index j = 0; j < n_; ++j) regular_ = regular_ && std::isfinite(upper_[stride_ * j + j]);
 }
 
-// `fixed`: vectors of eight numbers in a column, 0 if that is not known at compile time. In the remaining columns the rows that have been
-// eliminated are zero to rounding. Single numbers are never written into a vector that is read next, because the read would wait.
+// `fixed`: vectors of eight numbers in a column, 0 if that is not known at compile time. In the remaining columns the
+// rows that have been eliminated are zero to rounding. Single numbers are never written into a vector that is read
+// next, because the read would wait.
 template <int fixed>
 void LU::eliminate() {
     const Index stride = fixed ? fixed * width : stride_;
@@ -124,7 +129,8 @@ void LU::solve(double* x) const {
     for (Index j = 0; j < n_; ++j) std::swap(x[j], x[exchanged_[j]]);
     for (Index j = 0; j < n_; ++j) {
         work[j] = x[j];
-        for (Index i = j / width * width; i < stride; i += width) store(x + i, load(x + i) - work[j] * load(L + stride * j + i));
+        for (Index i = j / width * width; i < stride; i += width)
+            store(x + i, load(x + i) - work[j] * load(L + stride * j + i));
     }
     for (Index j = n_; j-- > 0;) {
         x[j] = work[j] * U[stride * j + j];

@@ -1,5 +1,6 @@
-// Eigen, with its products of matrices of any size compiled once, in dense.cpp; and decompositions of such matrices. Eigen's own
-// decompositions take ten seconds to compile and are written for matrices larger than those of a reduced model.
+// Eigen, with its products of matrices of any size compiled once, in dense.cpp; and decompositions of such matrices.
+// Eigen's own decompositions take ten seconds to compile and are written for matrices larger than those of a reduced
+// model.
 #pragma once
 
 #include <Eigen/Core>
@@ -29,14 +30,17 @@ SUPPLE_DENSE struct gebp_kernel<double, double, Index, PlainMapper, gebp_traits<
 // y += a A x
 using ColumnsMapper = const_blas_data_mapper<double, Index, ColMajor>;
 using RowsMapper = const_blas_data_mapper<double, Index, RowMajor>;
-SUPPLE_DENSE struct general_matrix_vector_product<Index, double, ColumnsMapper, ColMajor, false, double, RowsMapper, false, 0>;
-SUPPLE_DENSE struct general_matrix_vector_product<Index, double, RowsMapper, RowMajor, false, double, ColumnsMapper, false, 0>;
+SUPPLE_DENSE struct general_matrix_vector_product<Index, double, ColumnsMapper, ColMajor, false, double, RowsMapper,
+                                                  false, 0>;
+SUPPLE_DENSE struct general_matrix_vector_product<Index, double, RowsMapper, RowMajor, false, double, ColumnsMapper,
+                                                  false, 0>;
 
 }  // namespace internal
 }  // namespace Eigen
 
-// Sums, products and solutions of matrices of any size, evaluated at once by functions that are compiled once. They serve code that
-// opens this namespace, and are preferred to Eigen's where both operands are whole matrices or vectors. Each allocates its result.
+// Sums, products and solutions of matrices of any size, evaluated at once by functions that are compiled once. They
+// serve code that opens this namespace, and are preferred to Eigen's where both operands are whole matrices or vectors.
+// Each allocates its result.
 namespace supple::whole {
 
 using Eigen::MatrixXd, Eigen::VectorXd;
@@ -48,8 +52,9 @@ void multiply(const MatrixXd& a, const VectorXd& b, VectorXd& into);
 void multiply_transposed(const MatrixXd& a, const VectorXd& b, VectorXd& into);
 MatrixXd solve_positive(const MatrixXd& a, const MatrixXd& b);  // a^-1 b by Cholesky's method
 VectorXd solve_positive(const MatrixXd& a, const VectorXd& b);
-MatrixXd solve_semidefinite(const MatrixXd& a, const MatrixXd& b);  // the same where a may be singular: L D L^T with pivoting
-VectorXd solve_general(const MatrixXd& a, VectorXd b);              // a^-1 b by L U with row pivoting
+// The same where a may be singular: L D L^T with pivoting
+MatrixXd solve_semidefinite(const MatrixXd& a, const MatrixXd& b);
+VectorXd solve_general(const MatrixXd& a, VectorXd b);  // a^-1 b by L U with row pivoting
 MatrixXd inverse(const MatrixXd& a);
 
 // P A = L U with row pivoting. A singular matrix gives infinite or undefined numbers.
@@ -58,8 +63,8 @@ class LU {
     LU() = default;
     explicit LU(const MatrixXd& a) { compute(a); }
     void compute(const MatrixXd& a);
-    // The same for a matrix that is written in place, column after column: `resize`, `column`, `factorise`. A column has room for eight
-    // more numbers; those written beyond n must be zero.
+    // The same for a matrix that is written in place, column after column: `resize`, `column`, `factorise`. A column
+    // has room for eight more numbers; those written beyond n must be zero.
     void resize(Eigen::Index n);
     double* column(Eigen::Index j) { return lower_.data() + stride_ * j; }
     void factorise();
@@ -73,9 +78,10 @@ class LU {
     void solve(double* x) const;
     void solve_columns(double* b, Eigen::Index columns) const;
 
-    bool regular_ = false;                 // the last factors are finite
-    Eigen::Index n_ = 0, stride_ = 0;      // columns are padded to a multiple of eight numbers
-    std::vector<double> lower_, upper_;    // columns of L, whose diagonal is 1, and of U, with the inverse of its diagonal; numbers of U below it are zero
+    bool regular_ = false;  // the last factors are finite
+    Eigen::Index n_ = 0, stride_ = 0;  // columns are padded to a multiple of eight numbers
+    // Columns of L, whose diagonal is 1, and of U, with the inverse of its diagonal; numbers of U below it are zero
+    std::vector<double> lower_, upper_;
     std::vector<Eigen::Index> exchanged_;  // row i was exchanged with exchanged_[i]
 };
 

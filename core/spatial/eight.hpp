@@ -72,13 +72,19 @@ struct Eight {
     SUPPLE_INLINE Eight(double s, double t, double u, double v, double w, double x, double y, double z)
         : a{s, t, u, v}, b{w, x, y, z} {}
     template <int i>
-    SUPPLE_INLINE Part part() const { if constexpr (i == 0) return a; else return b; }
+    SUPPLE_INLINE Part part() const {
+        if constexpr (i == 0) return a;
+        else return b;
+    }
 #else
     SUPPLE_INLINE Eight(double s, double t, double u, double v, double w, double x, double y, double z)
         : a{s, t}, b{u, v}, c{w, x}, d{y, z} {}
     template <int i>
     SUPPLE_INLINE Part part() const {
-        if constexpr (i == 0) return a; else if constexpr (i == 1) return b; else if constexpr (i == 2) return c; else return d;
+        if constexpr (i == 0) return a;
+        else if constexpr (i == 1) return b;
+        else if constexpr (i == 2) return c;
+        else return d;
     }
 #endif
 
@@ -94,18 +100,18 @@ struct Eight {
     SUPPLE_INLINE double& operator[](int lane) { return reinterpret_cast<double*>(this)[lane]; }
 
     SUPPLE_INLINE Eight operator-() const { return {-a, -b SUPPLE_IF_FOUR(, -c, -d)}; }
-#define SUPPLE_EIGHT(op)                                                                            \
-    SUPPLE_INLINE friend Eight operator op(const Eight& x, const Eight& y) {                        \
-        return {x.a op y.a, x.b op y.b SUPPLE_IF_FOUR(, x.c op y.c, x.d op y.d)};                   \
-    }                                                                                               \
-    SUPPLE_INLINE friend Eight operator op(double x, const Eight& y) {                              \
-        return {x op y.a, x op y.b SUPPLE_IF_FOUR(, x op y.c, x op y.d)};                           \
-    }                                                                                               \
-    SUPPLE_INLINE friend Eight operator op(const Eight& x, double y) {                              \
-        return {x.a op y, x.b op y SUPPLE_IF_FOUR(, x.c op y, x.d op y)};                           \
-    }                                                                                               \
-    SUPPLE_INLINE Eight& operator op##=(const Eight& y) { return *this = *this op y; }              \
-    SUPPLE_INLINE Eight& operator op##=(double y) { return *this = *this op y; }
+#define SUPPLE_EIGHT(op)                                                                 \
+    SUPPLE_INLINE friend Eight operator op(const Eight& x, const Eight& y) {             \
+        return {x.a op y.a, x.b op y.b SUPPLE_IF_FOUR(, x.c op y.c, x.d op y.d)};        \
+    }                                                                                    \
+    SUPPLE_INLINE friend Eight operator op(double x, const Eight& y) {                   \
+        return {x op y.a, x op y.b SUPPLE_IF_FOUR(, x op y.c, x op y.d)};                \
+    }                                                                                    \
+    SUPPLE_INLINE friend Eight operator op(const Eight& x, double y) {                   \
+        return {x.a op y, x.b op y SUPPLE_IF_FOUR(, x.c op y, x.d op y)};                \
+    }                                                                                    \
+    SUPPLE_INLINE Eight& operator op## = (const Eight& y) { return *this = *this op y; } \
+    SUPPLE_INLINE Eight& operator op## = (double y) { return *this = *this op y; }
     SUPPLE_EIGHT(+)
     SUPPLE_EIGHT(-)
     SUPPLE_EIGHT(*)
@@ -135,7 +141,7 @@ SUPPLE_INLINE Part load_part(const double* from) {
 }
 SUPPLE_INLINE Eight load(const double* from) {
     return {load_part(from), load_part(from + part_width)
-            SUPPLE_IF_FOUR(, load_part(from + 2 * part_width), load_part(from + 3 * part_width))};
+                                 SUPPLE_IF_FOUR(, load_part(from + 2 * part_width), load_part(from + 3 * part_width))};
 }
 SUPPLE_INLINE void store(double* to, const Eight& v) {
     std::memcpy(to, &v.a, sizeof v.a);
@@ -145,7 +151,8 @@ SUPPLE_INLINE void store(double* to, const Eight& v) {
 }
 
 SUPPLE_INLINE Eight choose(const Mask& mask, const Eight& yes, const Eight& no) {
-    return {mask.a ? yes.a : no.a, mask.b ? yes.b : no.b SUPPLE_IF_FOUR(, mask.c ? yes.c : no.c, mask.d ? yes.d : no.d)};
+    return {mask.a ? yes.a : no.a,
+            mask.b ? yes.b : no.b SUPPLE_IF_FOUR(, mask.c ? yes.c : no.c, mask.d ? yes.d : no.d)};
 }
 
 namespace detail {

@@ -38,12 +38,12 @@ struct Four {
     SUPPLE_INLINE double operator[](int lane) const { return reinterpret_cast<const double*>(this)[lane]; }
     SUPPLE_INLINE double& operator[](int lane) { return reinterpret_cast<double*>(this)[lane]; }
     SUPPLE_INLINE Four operator-() const { return {-a, -b}; }
-#define SUPPLE_FOUR(op)                                                                                         \
-    SUPPLE_INLINE friend Four operator op(const Four& x, const Four& y) { return {x.a op y.a, x.b op y.b}; }    \
-    SUPPLE_INLINE friend Four operator op(double x, const Four& y) { return {x op y.a, x op y.b}; }             \
-    SUPPLE_INLINE friend Four operator op(const Four& x, double y) { return {x.a op y, x.b op y}; }             \
-    SUPPLE_INLINE Four& operator op##=(const Four& y) { return *this = *this op y; }                            \
-    SUPPLE_INLINE Four& operator op##=(double y) { return *this = *this op y; }
+#define SUPPLE_FOUR(op)                                                                                      \
+    SUPPLE_INLINE friend Four operator op(const Four& x, const Four& y) { return {x.a op y.a, x.b op y.b}; } \
+    SUPPLE_INLINE friend Four operator op(double x, const Four& y) { return {x op y.a, x op y.b}; }          \
+    SUPPLE_INLINE friend Four operator op(const Four& x, double y) { return {x.a op y, x.b op y}; }          \
+    SUPPLE_INLINE Four& operator op## = (const Four& y) { return *this = *this op y; }                       \
+    SUPPLE_INLINE Four& operator op## = (double y) { return *this = *this op y; }
     SUPPLE_FOUR(+)
     SUPPLE_FOUR(-)
     SUPPLE_FOUR(*)
@@ -66,7 +66,9 @@ SUPPLE_INLINE Four picked(const Four& x, const Four& y) {
 #endif
 
 SUPPLE_INLINE Four larger(const Four& a, const Four& b) { return choose(a > b, a, b); }
-SUPPLE_INLINE Four sqrt(const Four& v) { return Four{std::sqrt(v[0]), std::sqrt(v[1]), std::sqrt(v[2]), std::sqrt(v[3])}; }
+SUPPLE_INLINE Four sqrt(const Four& v) {
+    return Four{std::sqrt(v[0]), std::sqrt(v[1]), std::sqrt(v[2]), std::sqrt(v[3])};
+}
 SUPPLE_INLINE double sum(const Four& v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 SUPPLE_INLINE double largest(const Four& v) { return std::max(std::max(v[0], v[2]), std::max(v[1], v[3])); }
 
@@ -87,17 +89,20 @@ SUPPLE_INLINE Four sums(const Four& a, const Four& b, const Four& c, const Four&
     return picked<0, 1, 4, 5>(ab, cd) + picked<2, 3, 6, 7>(ab, cd);
 }
 
-// Calls f(0), ..., f(n - 1). Where n is known when compiling (N), each index is a constant, so that triangular loops are unrolled too.
+// Calls f(0), ..., f(n - 1). Where n is known when compiling (N), each index is a constant, so that triangular loops
+// are unrolled too.
 template <int N, class Function>
 SUPPLE_INLINE void repeat(int n, const Function& f) {
     if constexpr (N == Eigen::Dynamic)
         for (int i = 0; i < n; ++i) f(i);
     else
-        [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>{}), ...); }(std::make_integer_sequence<int, N>{});
+        [&]<int... i>(std::integer_sequence<int, i...>) {
+            (f(std::integral_constant<int, i>{}), ...);
+        }(std::make_integer_sequence<int, N>{});
 }
 
-// to[i] = sum over the lanes of weight x[i], or to[i] += if `more`. Written as vectors, so that `to` must not have been written as single
-// numbers just before: the processor would wait for these.
+// to[i] = sum over the lanes of weight x[i], or to[i] += if `more`. Written as vectors, so that `to` must not have been
+// written as single numbers just before: the processor would wait for these.
 SUPPLE_INLINE void weighted_sums(const Four& weight, const Four* x, int count, bool more, double* to) {
     int i = 0;
     for (; i + 4 <= count; i += 4) {

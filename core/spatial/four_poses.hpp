@@ -8,8 +8,12 @@ namespace supple {
 struct FourVectors {
     Four x, y, z;
 };
-SUPPLE_INLINE FourVectors operator+(const FourVectors& a, const FourVectors& b) { return {a.x + b.x, a.y + b.y, a.z + b.z}; }
-SUPPLE_INLINE FourVectors operator-(const FourVectors& a, const FourVectors& b) { return {a.x - b.x, a.y - b.y, a.z - b.z}; }
+SUPPLE_INLINE FourVectors operator+(const FourVectors& a, const FourVectors& b) {
+    return {a.x + b.x, a.y + b.y, a.z + b.z};
+}
+SUPPLE_INLINE FourVectors operator-(const FourVectors& a, const FourVectors& b) {
+    return {a.x - b.x, a.y - b.y, a.z - b.z};
+}
 SUPPLE_INLINE FourVectors operator*(const Four& s, const FourVectors& a) { return {s * a.x, s * a.y, s * a.z}; }
 SUPPLE_INLINE FourVectors operator*(double s, const FourVectors& a) { return {s * a.x, s * a.y, s * a.z}; }
 SUPPLE_INLINE Four dot(const FourVectors& a, const FourVectors& b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
@@ -48,8 +52,8 @@ SUPPLE_INLINE FourQuaternions operator*(const Four& s, const FourQuaternions& q)
 SUPPLE_INLINE Four nearer_sign(const FourQuaternions& a, const FourQuaternions& b) {
     return choose(a.w * b.w + dot(a.v, b.v) < four(0), four(-1), four(1));
 }
-// a* (sign b), a rotation of at most half a turn for the nearer sign. From the difference of a and b, so that its vector is exactly zero
-// if they are equal.
+// a* (sign b), a rotation of at most half a turn for the nearer sign. From the difference of a and b, so that its
+// vector is exactly zero if they are equal.
 SUPPLE_INLINE FourQuaternions relative(const FourQuaternions& a, const FourQuaternions& b, const Four& sign) {
     const FourQuaternions gap{sign * b.w - a.w, sign * b.v - a.v};
     return {1.0 + (a.w * gap.w + dot(a.v, gap.v)), a.w * gap.v - (gap.w * a.v + cross(a.v, gap.v))};
@@ -108,17 +112,23 @@ constexpr double arctangent_ratio[] = {1,
                                        0.0211328103133384974};
 
 // (1 - (t/2) cot(t/2)) / t^2 by s = t^2: |B_2k| / (2k)!, to rounding for s < 0.5
-constexpr double inverse_jacobian_series[] = {
-    1.0 / 12,        1.0 / 720,           1.0 / 30240,         1.0 / 1209600,
-    1.0 / 47900160, 5.28419013868749318e-10, 1.33825365306846788e-11, 3.38968029632258287e-13};
+constexpr double inverse_jacobian_series[] = {1.0 / 12,
+                                              1.0 / 720,
+                                              1.0 / 30240,
+                                              1.0 / 1209600,
+                                              1.0 / 47900160,
+                                              5.28419013868749318e-10,
+                                              1.33825365306846788e-11,
+                                              3.38968029632258287e-13};
 
 }  // namespace detail
 
-// Logarithm of poses with rotations of at most half a turn (w >= 0). With t the angle, tan(t/4) = |v| / (1 + w), and tan(t/8)
-// follows by halving once more, so that neither small nor large angles lose digits.
+// Logarithm of poses with rotations of at most half a turn (w >= 0). With t the angle, tan(t/4) = |v| / (1 + w), and
+// tan(t/8) follows by halving once more, so that neither small nor large angles lose digits.
 SUPPLE_INLINE FourTwists log(const FourPoses& h) {
     const Four by = 1.0 / (1.0 + h.q.w);
-    Four u = dot(h.q.v, h.q.v) * (by * by), scale = 4.0 * by;  // tan^2 of a part of the angle; its inverse fraction over |v|
+    // Tan^2 of a part of the angle; its inverse fraction over |v|
+    Four u = dot(h.q.v, h.q.v) * (by * by), scale = 4.0 * by;
     if (largest(u) > 0.1716) {
         const Four half = 1.0 / (1.0 + sqrt(1.0 + u));
         u *= half * half;

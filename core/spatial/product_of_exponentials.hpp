@@ -18,16 +18,18 @@ SUPPLE_INLINE Pose exp_axis(const Vec6& twist, double q) {
     return pose;
 }
 
-// X(q), the product of a joint's exponentials in the order of its axes `first` to `last` - 1: exp(q_i t_i) of a single axis,
-// exp(sum of q_i t_i) of three axes that are a rotation vector. screws[i] is the twist of X per unit increment of coordinate i, in the
-// frame at the end of X; a rotation vector has increments R exp(d). Without `screws` these are not computed. size(i): 3 if axis i belongs to a rotation vector, otherwise 1.
+// X(q), the product of a joint's exponentials in the order of its axes `first` to `last` - 1: exp(q_i t_i) of a single
+// axis, exp(sum of q_i t_i) of three axes that are a rotation vector. screws[i] is the twist of X per unit increment of
+// coordinate i, in the frame at the end of X; a rotation vector has increments R exp(d). Without `screws` these are not
+// computed. size(i): 3 if axis i belongs to a rotation vector, otherwise 1.
 template <class Size, class Twist>
 SUPPLE_INLINE Pose product_of_exponentials(int first, int last, const double* q, Size size, Twist twist, Vec6* screws) {
     Pose after;  // of the exponentials from here to the end
     for (int axis = last; axis > first;) {
         const int count = size(axis - 1);
         axis -= count;
-        for (int i = axis; screws && i < axis + count; ++i) screws[i] = axis + count == last ? twist(i) : transform_twist(after.inverse(), twist(i));
+        for (int i = axis; screws && i < axis + count; ++i)
+            screws[i] = axis + count == last ? twist(i) : transform_twist(after.inverse(), twist(i));
         Pose block;
         if (count == 1) {
             block = exp_axis(twist(axis), q[axis]);

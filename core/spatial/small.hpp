@@ -1,6 +1,6 @@
-// Sums and products of small matrices, evaluated at once. Eigen returns a new type for every expression, and compilers spend
-// most of their time on such types; the matrices here are small enough to be returned by value. These operators serve code in
-// namespace supple and are preferred to Eigen's where both operands are small.
+// Sums and products of small matrices, evaluated at once. Eigen returns a new type for every expression, and compilers
+// spend most of their time on such types; the matrices here are small enough to be returned by value. These operators
+// serve code in namespace supple and are preferred to Eigen's where both operands are small.
 #pragma once
 
 #include <Eigen/Core>
@@ -17,12 +17,14 @@ using Mat3 = Eigen::Matrix3d;
 using Vec6 = Eigen::Matrix<double, 6, 1>;
 using Mat6 = Eigen::Matrix<double, 6, 6>;
 
-// T is an Eigen type of fixed size whose numbers lie in memory: a matrix or vector, a block, a transpose or a map of one.
+// T is an Eigen type of fixed size whose numbers lie in memory: a matrix or vector, a block, a transpose or a map of
+// one.
 template <class T>
-concept Small = requires(const T& t) {
-    []<class Derived>(const Eigen::MatrixBase<Derived>&) {}(t);
-    t.data();
-} && std::same_as<typename T::Scalar, double> && int(T::SizeAtCompileTime) != Eigen::Dynamic &&
+concept Small =
+    requires(const T& t) {
+        []<class Derived>(const Eigen::MatrixBase<Derived>&) {}(t);
+        t.data();
+    } && std::same_as<typename T::Scalar, double> && int(T::SizeAtCompileTime) != Eigen::Dynamic &&
     int(T::SizeAtCompileTime) > 1 && (int(Eigen::internal::traits<T>::Flags) & Eigen::DirectAccessBit) != 0;
 
 // the matrix type of an expression

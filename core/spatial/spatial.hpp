@@ -1,6 +1,6 @@
-// Rotations, rigid motions, twists, wrenches and inertias on fixed-size Eigen types: the compiled twin of supple.spatial,
-// with the same names and conventions. A twist is (v, w), linear part first, in the body's frame; a pose maps from body to
-// world; a body moves by H <- H exp(xi).
+// Rotations, rigid motions, twists, wrenches and inertias on fixed-size Eigen types: the compiled twin of
+// supple.spatial, with the same names and conventions. A twist is (v, w), linear part first, in the body's frame; a
+// pose maps from body to world; a body moves by H <- H exp(xi).
 #pragma once
 
 #include <Eigen/Geometry>
@@ -18,9 +18,7 @@ struct Pose {
     Pose inverse() const { return {R.transpose(), -(R.transpose() * p)}; }
     Vec3 act(const Vec3& point) const { return R * point + p; }
     // This pose relative to `base`: base^-1 this.
-    Pose seen_from(const Pose& base) const {
-        return {base.R.transpose() * R, base.R.transpose() * (p - base.p)};
-    }
+    Pose seen_from(const Pose& base) const { return {base.R.transpose() * R, base.R.transpose() * (p - base.p)}; }
 };
 
 SUPPLE_INLINE Pose operator*(const Pose& a, const Pose& b) { return {a.R * b.R, a.R * b.p + a.p}; }
@@ -42,7 +40,7 @@ inline void write(const Pose& pose, double* rows) {  // into a 4x4 array whose l
 SUPPLE_INLINE Mat3 skew(const Vec3& w) {
     Mat3 m;
     m << 0, -w.z(), w.y(),  //
-        w.z(), 0, -w.x(),   //
+        w.z(), 0, -w.x(),  //
         -w.y(), w.x(), 0;
     return m;
 }
@@ -140,8 +138,8 @@ inline Coefficients jacobian_inverse_coefficients(const Stumpff& g) {
 inline Coefficients jacobian_inverse_coefficients(double s) { return jacobian_inverse_coefficients(stumpff(s)); }
 
 // --- M(w) and its derivatives ---------------------------------------------------------------------------------------
-// A twist (v, w) is the dual number w + eps v, so the matrix for SE(3) that corresponds to M is [[M, dM], [0, M]], where
-// dM is the derivative of M along v.
+// A twist (v, w) is the dual number w + eps v, so the matrix for SE(3) that corresponds to M is [[M, dM], [0, M]],
+// where dM is the derivative of M along v.
 
 namespace detail {
 
@@ -197,8 +195,15 @@ namespace detail {
 
 // asin(x) / x as a series in s = x^2, to rounding below s = 0.02
 inline double arcsine_ratio(double s) {
-    constexpr double c[] = {1, 1.0 / 6, 3.0 / 40, 15.0 / 336, 105.0 / 3456, 945.0 / 42240, 10395.0 / 599040,
-                            135135.0 / 9676800, 2027025.0 / 175472640};
+    constexpr double c[] = {1,
+                            1.0 / 6,
+                            3.0 / 40,
+                            15.0 / 336,
+                            105.0 / 3456,
+                            945.0 / 42240,
+                            10395.0 / 599040,
+                            135135.0 / 9676800,
+                            2027025.0 / 175472640};
     double sum = c[8];
     for (int k = 7; k >= 0; --k) sum = sum * s + c[k];
     return sum;
@@ -329,7 +334,6 @@ inline Mat6 left_jacobian_inverse(const Vec6& xi) {
 }
 
 inline Mat6 right_jacobian_inverse(const Vec6& xi) { return left_jacobian_inverse(-xi); }
-
 
 // Ad_ba twist_a, without the 6x6 matrix
 inline Vec6 transform_twist(const Pose& pose_ba, const Vec6& twist_a) {

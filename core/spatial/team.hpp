@@ -15,7 +15,8 @@ class Team {
             workers_.emplace_back([this, t, threads] {
                 int seen = 0;
                 while (true) {
-                    for (int spin = 0; spin < 20000 && generation_.load(std::memory_order_acquire) == seen; ++spin) pause();
+                    for (int spin = 0; spin < 20000 && generation_.load(std::memory_order_acquire) == seen; ++spin)
+                        pause();
                     generation_.wait(seen, std::memory_order_acquire);  // sleeps until the next call
                     if (stop_.load(std::memory_order_relaxed)) return;
                     ++seen;

@@ -21,13 +21,15 @@ Collider shape(Collider::Kind kind, const Vec3& size, double friction = 0) {
     return collider;
 }
 
-// A block at rest on a plane with an inclination of `angle`, in axes along the plane: its position (along, above) and velocity after 0.5 s.
+// A block at rest on a plane with an inclination of `angle`, in axes along the plane: its position (along, above) and
+// velocity after 0.5 s.
 struct Slid {
     double along, above, speed;
 };
 Slid slide(double angle, double friction) {
     const double h = 1e-3, mass = 1.3;
-    FreeBody block(mass, Vec3::Zero(), mass * 2 / 3 * side * side * Mat3::Identity(), Pose{Mat3::Identity(), Vec3(0, 0, side)}, h);
+    FreeBody block(mass, Vec3::Zero(), mass * 2 / 3 * side * side * Mat3::Identity(),
+                   Pose{Mat3::Identity(), Vec3(0, 0, side)}, h);
     block.gravity = g * Vec3(std::sin(angle), 0, -std::cos(angle));
     World world;
     world.h = h;
@@ -96,8 +98,10 @@ TEST_CASE("pairs of convex shapes at known distances") {
     const Vec3 z = Vec3::UnitZ();
     const double diagonal = std::sqrt(2.0), quarter = M_PI / 4;
     const Collider plane = shape(Collider::plane, Vec3::Zero()), sphere = shape(Collider::sphere, Vec3(0.1, 0, 0)),
-                   capsule = shape(Collider::capsule, Vec3(0.05, 0.2, 0)), box = shape(Collider::box, Vec3(0.1, 0.2, 0.3)),
-                   cylinder = shape(Collider::cylinder, Vec3(0.1, 0.2, 0)), ellipsoid = shape(Collider::ellipsoid, Vec3(0.1, 0.2, 0.3)),
+                   capsule = shape(Collider::capsule, Vec3(0.05, 0.2, 0)),
+                   box = shape(Collider::box, Vec3(0.1, 0.2, 0.3)),
+                   cylinder = shape(Collider::cylinder, Vec3(0.1, 0.2, 0)),
+                   ellipsoid = shape(Collider::ellipsoid, Vec3(0.1, 0.2, 0.3)),
                    cube = shape(Collider::box, Vec3::Constant(0.1)), mesh = mesh_cube(0.1);
     for (double d : {-0.004, 0.003, 0.02}) {
         CAPTURE(d);
@@ -116,7 +120,8 @@ TEST_CASE("pairs of convex shapes at known distances") {
         close(gap(mesh, at(0, 0, 0.1 + d), plane, {}, z));
         close(gap(mesh, at(0, 0, 0.4 + d), box, {}, z));
         // an edge above a crossing edge
-        const Pose edge_x = at(0, 0, 0.2 * diagonal + d, Vec3(quarter, 0, 0)), edge_y = at(0, 0, 0, Vec3(0, quarter, 0));
+        const Pose edge_x = at(0, 0, 0.2 * diagonal + d, Vec3(quarter, 0, 0)),
+                   edge_y = at(0, 0, 0, Vec3(0, quarter, 0));
         close(gap(cube, edge_x, cube, edge_y, z));
         close(gap(mesh, edge_x, mesh, edge_y, z));
         // a corner above a face

@@ -1,10 +1,11 @@
 // The sparse solver against dense matrices of Eigen.
+#include "engine/fronts.hpp"
+
 #include <doctest/doctest.h>
 
 #include <Eigen/Dense>
 #include <numeric>
 
-#include "engine/fronts.hpp"
 #include "mechanisms.hpp"
 
 using namespace supple;
@@ -63,12 +64,16 @@ TEST_CASE("random blocks in a tree") {
             const int n = fronts.element_size(e);
             double* values = fronts.element(e);
             for (int j = 0; j < n; ++j)
-                for (int i = 0; i < n; ++i) values[j * n + i] = symmetric && i < j ? values[i * n + j] : random.uniform() + (i == j ? 0.5 * n : 0);
+                for (int i = 0; i < n; ++i)
+                    values[j * n + i] = symmetric && i < j ? values[i * n + j]
+                                                           : random.uniform() + (i == j ? 0.5 * n : 0);
         }
         std::vector<double> diagonal(fronts.size());
         for (double& value : diagonal) value = random.uniform(0, 1);
         REQUIRE(fronts.factorise(diagonal.data()) == 0);
-        const Eigen::MatrixXd sum = dense(fronts), A = sum + Eigen::MatrixXd(Eigen::Map<Eigen::VectorXd>(diagonal.data(), fronts.size()).asDiagonal());
+        const Eigen::MatrixXd sum = dense(fronts),
+                              A = sum + Eigen::MatrixXd(
+                                            Eigen::Map<Eigen::VectorXd>(diagonal.data(), fronts.size()).asDiagonal());
         CHECK(solution_error(fronts, A, random) < 1e-10);
         Eigen::VectorXd x = Eigen::VectorXd::Random(fronts.size()), y(fronts.size());
         fronts.multiply(x.data(), y.data());
@@ -87,17 +92,21 @@ TEST_CASE("tangents of random mechanisms: symmetric in statics, unsymmetric with
             System system(random_mechanism(seed, {true, true, true, true, true}));
             system.gravity = Vec3(0, 0, -9.81);
             for (double& q : system.state.q) q = random.uniform(-0.1, 0.1);
-            if (follower) system.loads.push_back({system.bodies() - 1, random.vector(0.1), stack(random.vector(5), random.vector()), false});
+            if (follower)
+                system.loads.push_back(
+                    {system.bodies() - 1, random.vector(0.1), stack(random.vector(5), random.vector()), false});
             system.evaluate(true);
             system.factorise();  // sets the inverses that pairs are eliminated with
             std::vector<double> diagonal(system.unknowns(), 0.0);
             const System::Range rows = system.rows();
             for (int i = 0; i < rows.size; ++i) diagonal[rows.start + i] = -0.5;
             for (std::size_t j = 0; j < system.model().joints.size(); ++j)
-                if (system.model().joints[j].outer < 0) std::fill_n(diagonal.begin() + system.lambda_row(static_cast<int>(j)), 6, -0.5);
+                if (system.model().joints[j].outer < 0)
+                    std::fill_n(diagonal.begin() + system.lambda_row(static_cast<int>(j)), 6, -0.5);
             REQUIRE(system.fronts().factorise(diagonal.data()) == 0);
             const int n = system.unknowns();
-            const Eigen::MatrixXd A = dense(system.fronts()) + Eigen::MatrixXd(Eigen::Map<Eigen::VectorXd>(diagonal.data(), n).asDiagonal());
+            const Eigen::MatrixXd A = dense(system.fronts()) +
+                                      Eigen::MatrixXd(Eigen::Map<Eigen::VectorXd>(diagonal.data(), n).asDiagonal());
             const double asymmetry = (A - A.transpose()).norm() / A.norm();
             if (!follower && system.gap_size() < 1e-12) CHECK(asymmetry < 1e-12);
             CHECK(solution_error(system.fronts(), A, random) < 1e-7);
@@ -115,7 +124,8 @@ TEST_CASE("negative pivots count the unstable directions of a tree") {
         system.evaluate(true);
         system.factorise();
         const Eigen::MatrixXd A = dense(system.fronts());
-        const Eigen::VectorXd values = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(A, Eigen::EigenvaluesOnly).eigenvalues();
+        const Eigen::VectorXd values = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(A, Eigen::EigenvaluesOnly)
+                                           .eigenvalues();
         // each pair of a twist and the multipliers of the joint that holds it has six negative and six positive ones
         CHECK((values.array() < 0).count() == 6 * system.bodies() + system.fronts().negative());
     }
@@ -132,5 +142,6 @@ TEST_CASE("redundant constraints: the regularised solution, refined, satisfies t
     std::vector<double> scaled = x;
     for (std::size_t i = 0; i < x.size(); ++i) scaled[i] /= scale[i];
     system.fronts().multiply(scaled.data(), product.data());
-    for (std::size_t i = 0; i < x.size(); ++i) CHECK(product[i] / scale[i] == doctest::Approx(system.residual()[i]).epsilon(1e-8).scale(1));
+    for (std::size_t i = 0; i < x.size(); ++i)
+        CHECK(product[i] / scale[i] == doctest::Approx(system.residual()[i]).epsilon(1e-8).scale(1));
 }

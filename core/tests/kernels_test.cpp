@@ -113,7 +113,8 @@ static void test_fronts() {
         transposed ? fronts.solve_transposed(solved.data(), 9) : fronts.solve(solved.data(), 9);
         double error = 0;
         for (int i = 0; i < 9 * n; ++i) error = std::max(error, std::abs(solved[i] - x[i]));
-        expect(transposed ? "fronts: nine right-hand sides, transposed" : "fronts: nine right-hand sides", error, 1e-12);
+        expect(transposed ? "fronts: nine right-hand sides, transposed" : "fronts: nine right-hand sides", error,
+               1e-12);
     }
 }
 

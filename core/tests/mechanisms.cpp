@@ -11,7 +11,8 @@ int Builder::add(const Pose& pose, double mass, const Vec3& centre, const Mat3& 
     return model.order.back();
 }
 
-void Builder::add_joint(int parent, int child, int outer, const Pose& on_parent, const Pose& on_child, const Axes& axes) {
+void Builder::add_joint(int parent, int child, int outer, const Pose& on_parent, const Pose& on_child,
+                        const Axes& axes) {
     Joint joint;
     joint.parent = parent;
     joint.child = child;
@@ -30,15 +31,15 @@ void Builder::add_joint(int parent, int child, int outer, const Pose& on_parent,
     model.curve.resize(model.axes(), -1);
 }
 
-int Builder::add_body(int parent, const Pose& on_parent, const Axes& axes, const Pose& on_body, double mass, const Vec3& centre,
-                      const Mat3& inertia) {
+int Builder::add_body(int parent, const Pose& on_parent, const Axes& axes, const Pose& on_body, double mass,
+                      const Vec3& centre, const Mat3& inertia) {
     const int body = add(pose(parent) * on_parent * on_body.inverse(), mass, centre, inertia);
     add_joint(parent, body, body, on_parent, on_body, axes);
     return body;
 }
 
-int Builder::add_body_reversed(int child, const Pose& on_child, const Axes& axes, const Pose& on_body, double mass, const Vec3& centre,
-                               const Mat3& inertia) {
+int Builder::add_body_reversed(int child, const Pose& on_child, const Axes& axes, const Pose& on_body, double mass,
+                               const Vec3& centre, const Mat3& inertia) {
     const int body = add(pose(child) * on_child * on_body.inverse(), mass, centre, inertia);
     add_joint(body, child, body, on_body, on_child, axes);
     return body;
@@ -52,7 +53,8 @@ void Builder::add_spring(std::vector<int> axes, std::vector<double> coefficients
     model.springs.push_back({{std::move(axes), std::move(coefficients)}, stiffness, damping, 0.0, -1});
 }
 
-void Builder::add_row(std::vector<int> axes, std::vector<double> coefficients, double lower, double upper, bool equality) {
+void Builder::add_row(std::vector<int> axes, std::vector<double> coefficients, double lower, double upper,
+                      bool equality) {
     model.rows.push_back({{std::move(axes), std::move(coefficients)}, lower, upper, equality});
 }
 
@@ -119,10 +121,12 @@ std::shared_ptr<const Model> random_mechanism(unsigned seed, const Kinds& kinds)
         if (random.below(4) == 0) builder.add_body_reversed(next, on_next, axes, on_body, mass, centre, inertia);
         else builder.add_body(next, on_next, axes, on_body, mass, centre, inertia);
     }
-    if (kinds.loops) {  // to the world: a free ball where the chain of joints has enough coordinates for it not to be redundant
+    // To the world: a free ball where the chain of joints has enough coordinates for it not to be redundant
+    if (kinds.loops) {
         const int outer = bodies - 1;
         int coordinates = 0;
-        for (int b = outer; b >= 0; b = builder.model.joints[b].parent == b ? builder.model.joints[b].child : builder.model.joints[b].parent)
+        for (int b = outer; b >= 0;
+             b = builder.model.joints[b].parent == b ? builder.model.joints[b].child : builder.model.joints[b].parent)
             coordinates += builder.model.joints[b].count;
         const Pose at = builder.pose(outer) * random.pose(0.2, 1.5);
         builder.add_loop(-1, outer, at, coordinates >= 5 && random.below(2) ? ball(0) : bushing(random));
@@ -159,7 +163,8 @@ std::shared_ptr<const Model> four_bar(double stiffness, double damping, bool mot
     return builder.build(stiffness > 0 ? stiffness : 1.0, 0.5);
 }
 
-Simulation::Simulation(std::shared_ptr<const Model> model, double h, int order) : system(std::move(model)), stepper(system, h, order) {
+Simulation::Simulation(std::shared_ptr<const Model> model, double h, int order)
+    : system(std::move(model)), stepper(system, h, order) {
     system.gravity = Vec3(0, 0, -9.81);
     stepper.start(0, std::vector<Vec6>(system.bodies(), Vec6::Zero()), std::vector<double>(system.axes(), 0.0));
 }

@@ -17,7 +17,9 @@ struct Axes {  // of a joint: twists in the joint's frame, and the same spring, 
     double stiffness = 0, damping = 0, armature = 0;
 };
 
-inline Axes hinge(double stiffness, double damping = 0, const Vec6& twist = turn_z) { return {{twist}, {1}, stiffness, damping}; }
+inline Axes hinge(double stiffness, double damping = 0, const Vec6& twist = turn_z) {
+    return {{twist}, {1}, stiffness, damping};
+}
 inline Axes ball(double stiffness, double damping = 0) { return {{turn_x, turn_y, turn_z}, {3}, stiffness, damping}; }
 
 class Builder {
@@ -25,10 +27,11 @@ class Builder {
     Model model;
 
     // A body held by a joint at a frame of the parent (-1: the world); the joint's frame on the body is `on_body`.
-    int add_body(int parent, const Pose& on_parent, const Axes& axes, const Pose& on_body, double mass, const Vec3& centre, const Mat3& inertia);
+    int add_body(int parent, const Pose& on_parent, const Axes& axes, const Pose& on_body, double mass,
+                 const Vec3& centre, const Mat3& inertia);
     // A body that the joint names as its parent: the tree passes the joint from its child to its parent.
-    int add_body_reversed(int child, const Pose& on_child, const Axes& axes, const Pose& on_body, double mass, const Vec3& centre,
-                          const Mat3& inertia);
+    int add_body_reversed(int child, const Pose& on_child, const Axes& axes, const Pose& on_body, double mass,
+                          const Vec3& centre, const Mat3& inertia);
     // A joint that closes a loop at a frame of the world, where all coordinates are zero.
     void add_loop(int parent, int child, const Pose& at, const Axes& axes);
     void add_spring(std::vector<int> axes, std::vector<double> coefficients, double stiffness, double damping);
@@ -61,7 +64,8 @@ class Random {
 
 // 3 to 9 bodies under gravity, each with springs and dampers on the joint that holds it.
 std::shared_ptr<const Model> random_mechanism(unsigned seed, const Kinds& kinds);
-// A planar four-bar linkage of hinges: three of the six rows of its loop are redundant. Its first coordinate is the crank's.
+// A planar four-bar linkage of hinges: three of the six rows of its loop are redundant. Its first coordinate is the
+// crank's.
 std::shared_ptr<const Model> four_bar(double stiffness, double damping, bool motor);
 
 struct Simulation {  // a system with its stepper, at rest at the coordinates zero under gravity along -z

@@ -30,7 +30,8 @@ double difference(const std::vector<Vec6>& a, const std::vector<Vec6>& b) {
     return largest / size;
 }
 
-// Rates of all coordinates but those of loops that are free balls: the sparse solver takes differences of their rotation vectors.
+// Rates of all coordinates but those of loops that are free balls: the sparse solver takes differences of their
+// rotation vectors.
 double difference_of_rates(const System& a, const System& b) {
     std::vector<double> of_a, of_b;
     for (const Joint& joint : a.model().joints)
@@ -42,13 +43,13 @@ double difference_of_rates(const System& a, const System& b) {
     return difference(of_a, of_b);
 }
 
-const Kinds chain{}, tree{true}, balls{true, true}, loops{true, true, true}, couplings{true, false, false, true}, limits{true, true, false, false, true},
-    everything{true, true, true, true, true};
+const Kinds chain{}, tree{true}, balls{true, true}, loops{true, true, true}, couplings{true, false, false, true},
+    limits{true, true, false, false, true}, everything{true, true, true, true, true};
 const struct {
     const char* name;
     Kinds kinds;
-} all_kinds[] = {{"chain", chain}, {"tree", tree}, {"balls", balls}, {"loops", loops}, {"couplings", couplings}, {"limits", limits},
-                 {"everything", everything}};
+} all_kinds[] = {{"chain", chain},         {"tree", tree},     {"balls", balls},          {"loops", loops},
+                 {"couplings", couplings}, {"limits", limits}, {"everything", everything}};
 
 }  // namespace
 
@@ -71,7 +72,8 @@ TEST_CASE("a step by the passes equals the step by the sparse solver from the sa
                     REQUIRE(passes.step());
                     REQUIRE(sparse.step());
                     // where a limit is met, one solver may divide the step or use backward Euler, and the other not
-                    if (passes.system.active() != active || passes.stepper.passes()->order_used() != expected_order) continue;
+                    if (passes.system.active() != active || passes.stepper.passes()->order_used() != expected_order)
+                        continue;
                     CHECK(difference(passes.system.state.q, sparse.system.state.q) < 1e-10);
                     CHECK(difference_of_rates(passes.system, sparse.system) < 1e-7);
                     CHECK(difference(passes.system.state.lambda, sparse.system.state.lambda) < 1e-6);

@@ -40,8 +40,9 @@ double exact_angle(double duration) {
     const double h = duration / steps;
     double x = start_angle, v = 0;
     for (int k = 0; k < steps; ++k) {
-        const double a1 = factor * std::sin(x), v2 = v + h / 2 * a1, a2 = factor * std::sin(x + h / 2 * v), v3 = v + h / 2 * a2,
-                     a3 = factor * std::sin(x + h / 2 * v2), v4 = v + h * a3, a4 = factor * std::sin(x + h * v3);
+        const double a1 = factor * std::sin(x), v2 = v + h / 2 * a1, a2 = factor * std::sin(x + h / 2 * v),
+                     v3 = v + h / 2 * a2, a3 = factor * std::sin(x + h / 2 * v2), v4 = v + h * a3,
+                     a4 = factor * std::sin(x + h * v3);
         x += h / 6 * (v + 2 * v2 + 2 * v3 + v4);
         v += h / 6 * (a1 + 2 * a2 + 2 * a3 + a4);
     }
@@ -54,7 +55,8 @@ TEST_CASE("backward Euler is of first order, BDF2 of second") {
     const double duration = 0.8, exact = exact_angle(duration);
     for (bool passes : {true, false}) {
         const auto ratio = [&](int order, double h) {
-            return (swing(h, order, duration, passes).angle - exact) / (swing(h / 2, order, duration, passes).angle - exact);
+            return (swing(h, order, duration, passes).angle - exact) /
+                   (swing(h / 2, order, duration, passes).angle - exact);
         };
         CHECK(ratio(1, 1e-3) == doctest::Approx(2).epsilon(0.05));
         CHECK(ratio(2, 4e-3) == doctest::Approx(4).epsilon(0.1));
@@ -64,7 +66,8 @@ TEST_CASE("backward Euler is of first order, BDF2 of second") {
 
 TEST_CASE("a free pendulum loses less energy, the shorter the steps") {
     for (bool passes : {true, false}) {
-        const double euler = swing(1e-3, 1, 2, passes).energy, coarse = swing(2e-3, 2, 2, passes).energy, fine = swing(1e-3, 2, 2, passes).energy;
+        const double euler = swing(1e-3, 1, 2, passes).energy, coarse = swing(2e-3, 2, 2, passes).energy,
+                     fine = swing(1e-3, 2, 2, passes).energy;
         CHECK(euler < 0);
         CHECK(coarse < 0);
         CHECK(std::abs(fine) < 1e-3);

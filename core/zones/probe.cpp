@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int most_linearisations = 3;  // of the contact's geometry, in a tick
-constexpr double largest_step = 0.5;    // of a probe that comes near the skin, in a tick, over its radius
+constexpr double largest_step = 0.5;  // of a probe that comes near the skin, in a tick, over its radius
 
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -86,9 +86,11 @@ bool Probe::near_skin(double reach) const {
 bool Probe::press(const Vec3& at, const PadStatics::Start& start, const PadStatics::Support& support) {
     follow_surface(at);
     PadStatics& skin = skin_->statics;
-    if (settings_.mask) return skin.press_mask(at, settings_.radius, up_, skin_->areas, settings_.friction, start, support);
+    if (settings_.mask)
+        return skin.press_mask(at, settings_.radius, up_, skin_->areas, settings_.friction, start, support);
     const double margin = 0.05 * settings_.radius + support.approach.norm();
-    return skin.press_ball(at, settings_.radius, up_, margin, std::max(settings_.friction, skin.collider().friction), start, support);
+    return skin.press_ball(at, settings_.radius, up_, margin, std::max(settings_.friction, skin.collider().friction),
+                           start, support);
 }
 
 // Finds the place on the surface below the probe and the normal there: means of the points around it.
@@ -121,7 +123,8 @@ void Probe::solve(const Vec3& device) {
     target = position_ + shortened(target - position_, settings_.most_force / a);
     const Vec3 away = target - position_;
     // a probe that does not touch yet must not jump through the skin
-    if (!touches_ && near_skin(settings_.radius + away.norm() + skin_->statics.longest_edge() + skin_->statics.state().largest_displacement()))
+    if (!touches_ && near_skin(settings_.radius + away.norm() + skin_->statics.longest_edge() +
+                               skin_->statics.state().largest_displacement()))
         target = position_ + shortened(away, largest_step * settings_.radius);
     Vec3 x = position_, force = Vec3::Zero();
     bool solved = true;

@@ -1,12 +1,14 @@
 // A probe that a haptic device moves over a soft skin, in a thread of its own.
 //
-// The probe is massless. A spring k and a damper d couple it to the device; in a tick of h seconds, by backward Euler, the probe's position
-// x under a contact force F is
+// The probe is massless. A spring k and a damper d couple it to the device; in a tick of h seconds, by backward Euler,
+// the probe's position x under a contact force F is
 //     x = x_t + F / a,     x_t = x_device + (d / h) / a (x_before - x_device_before),     a = k + d / h.
-// x_t is moved towards x_before so that a |x_t - x_before| stays below the largest force. The pad's contact problem gains the compliance 1 / a.
+// x_t is moved towards x_before so that a |x_t - x_before| stays below the largest force. The pad's contact problem
+// gains the compliance 1 / a.
 //
-// The probe has a place on the unpressed surface and the outward normal there. While it touches, the place follows its motion along the surface
-// only, so that a probe that is deep in the skin, or beyond its middle, is still pressed from the side it came from.
+// The probe has a place on the unpressed surface and the outward normal there. While it touches, the place follows its
+// motion along the surface only, so that a probe that is deep in the skin, or beyond its middle, is still pressed from
+// the side it came from.
 #pragma once
 
 #include <array>

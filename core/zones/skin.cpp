@@ -32,7 +32,8 @@ MatrixXd with_rows(const MatrixXd& a, const std::vector<int>& rows) {
 }
 
 // into^(ij) += sum over k, l of R_ik R_jl K^(kl), i.e. blockdiag(R) K blockdiag(R)^T. `lower`: only i >= j.
-void add_turned(const Mat3& R, const std::vector<MatrixXd>& K, int rows, int columns, bool lower, bool set, MatrixXd& into) {
+void add_turned(const Mat3& R, const std::vector<MatrixXd>& K, int rows, int columns, bool lower, bool set,
+                MatrixXd& into) {
     std::vector<double> half(9 * rows);
     for (int c = 0; c < columns; ++c) {
         const double* in[9];
@@ -67,8 +68,8 @@ void turn(const Mat3& R, const Vector& v, Eigen::Index m, VectorXd& into) {
 
 }  // namespace
 
-Terms::Terms(std::vector<int> of_seams, const MatrixXd& K, const MatrixXd& A, const MatrixXd& U, const MatrixXd& surface_motion,
-             const MatrixXd& surface_affine)
+Terms::Terms(std::vector<int> of_seams, const MatrixXd& K, const MatrixXd& A, const MatrixXd& U,
+             const MatrixXd& surface_motion, const MatrixXd& surface_affine)
     : functions(std::move(of_seams)), starts{0} {
     for (int m : functions) starts.push_back(starts.back() + 3 * m);
     const auto places = component_order(starts, functions);
@@ -83,13 +84,18 @@ Terms::Terms(std::vector<int> of_seams, const MatrixXd& K, const MatrixXd& A, co
             blocks.emplace_back();
             for (int r = 0; r < 3; ++r)
                 for (int c = 0; c < 3; ++c)
-                    blocks.back().push_back(
-                        stiffness.block(starts[a] + r * functions[a], starts[b] + c * functions[b], functions[a], functions[b]));
+                    blocks.back().push_back(stiffness.block(starts[a] + r * functions[a], starts[b] + c * functions[b],
+                                                            functions[a], functions[b]));
         }
 }
 
-Skin::Skin(std::vector<Zone> zones, std::vector<Seam> seams, std::vector<int> order, std::vector<std::vector<int>> below, int vertices)
-    : zones_(std::move(zones)), seams_(std::move(seams)), order_(std::move(order)), below_(std::move(below)), vertices_(3 * vertices) {
+Skin::Skin(std::vector<Zone> zones, std::vector<Seam> seams, std::vector<int> order,
+           std::vector<std::vector<int>> below, int vertices)
+    : zones_(std::move(zones)),
+      seams_(std::move(seams)),
+      order_(std::move(order)),
+      below_(std::move(below)),
+      vertices_(3 * vertices) {
     const int n = static_cast<int>(seams_.size());
     std::vector<int> rank(n);
     for (int i = 0; i < n; ++i) rank[order_[i]] = i;
@@ -108,7 +114,8 @@ Skin::Skin(std::vector<Zone> zones, std::vector<Seam> seams, std::vector<int> or
         const int count = static_cast<int>(zone.seams.size());
         for (int a = 0; a < count; ++a)
             for (int b = 0; b < count; ++b)
-                if (rank[zone.seams[a]] >= rank[zone.seams[b]]) couplings_.push_back({k, a, b, zone.seams[a], zone.seams[b]});
+                if (rank[zone.seams[a]] >= rank[zone.seams[b]])
+                    couplings_.push_back({k, a, b, zone.seams[a], zone.seams[b]});
         std::vector<Pose> others;
         for (int s : zone.seams)
             for (int other : seams_[s].zones) others.push_back(zone.reference.seen_from(zones_[other].reference));
@@ -223,10 +230,8 @@ void Skin::factorise() {
                 const int i = below_[j][a], k = below_[j][b];
                 MatrixXd& target = blocks_[slot(i, k)];
                 const MatrixXd &left = blocks_[slot(i, j)], &right = blocks_[slot(k, j)];
-                if (i == k)
-                    target.selfadjointView<Eigen::Lower>().rankUpdate(left, -1.0);
-                else
-                    target.noalias() -= left * right.transpose();
+                if (i == k) target.selfadjointView<Eigen::Lower>().rankUpdate(left, -1.0);
+                else target.noalias() -= left * right.transpose();
             }
     }
 }
@@ -322,7 +327,8 @@ Vec3 Skin::point(const TouchPoint& at) const {
     }
     const Eigen::Index m = seam.functions.cols();
     const double share = 1.0 / static_cast<double>(seam.zones.size());
-    for (int i = 0; i < 3; ++i) y[i] = share * y[i] + seam.functions.row(at.row).dot(amplitudes_[at.seam].segment(i * m, m));
+    for (int i = 0; i < 3; ++i)
+        y[i] = share * y[i] + seam.functions.row(at.row).dot(amplitudes_[at.seam].segment(i * m, m));
     return y;
 }
 
@@ -338,7 +344,8 @@ void Skin::compliance(const std::vector<TouchPoint>& points, MatrixXd& into) {
             const Seam& seam = seams_[at.seam];
             const Eigen::Index m = seam.functions.cols();
             zero[at.seam] = false;
-            for (int i = 0; i < 3; ++i) B[at.seam].col(3 * q + i).segment(i * m, m) = seam.functions.row(at.row).transpose();
+            for (int i = 0; i < 3; ++i)
+                B[at.seam].col(3 * q + i).segment(i * m, m) = seam.functions.row(at.row).transpose();
             continue;
         }
         const Mat3& R = frames_[at.zone].R;
@@ -346,10 +353,12 @@ void Skin::compliance(const std::vector<TouchPoint>& points, MatrixXd& into) {
             const int s = zones_[at.zone].seams[a], first = zones_[at.zone].terms->starts[a];
             const Eigen::Index m = seams_[s].functions.cols();
             zero[s] = false;
-            half.noalias() = zones_[at.zone].terms->motion.block(3 * at.row, first, 3, 3 * m).transpose() * R.transpose();
+            half.noalias() = zones_[at.zone].terms->motion.block(3 * at.row, first, 3, 3 * m).transpose() *
+                             R.transpose();
             for (int i = 0; i < 3; ++i)  // row i of R U blockdiag(R)^T
                 for (int j = 0; j < 3; ++j)
-                    B[s].col(3 * q + i).segment(j * m, m) = R(j, 0) * half.col(i).segment(0, m) + R(j, 1) * half.col(i).segment(m, m) +
+                    B[s].col(3 * q + i).segment(j * m, m) = R(j, 0) * half.col(i).segment(0, m) +
+                                                            R(j, 1) * half.col(i).segment(m, m) +
                                                             R(j, 2) * half.col(i).segment(2 * m, m);
         }
     }
@@ -383,7 +392,9 @@ void Skin::add_residual(int s, const std::vector<TouchPoint>& points, MatrixXd& 
         if (at.zone == first) place = residual.first[at.row];
         if (at.zone == second) place = residual.second[at.row];
         if (at.zone < 0 && at.seam == s) place = residual.own[at.row];
-        if (place >= 0) near.push_back({static_cast<Eigen::Index>(3 * q), 3 * place, &frames_[at.zone == second ? second : first].R});
+        if (place >= 0)
+            near.push_back(
+                {static_cast<Eigen::Index>(3 * q), 3 * place, &frames_[at.zone == second ? second : first].R});
     }
     if (near.empty()) return;
     const Mat3 rest = zones_[first].reference.R.transpose() * zones_[second].reference.R;
